@@ -1,0 +1,92 @@
+"""The catalog: what there is to learn from, in one fixed order, opened without decoding a picture."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from rwf.data.pictures import Pictures, Store
+from rwf.errors import UserError
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """A training and a test split over the same classes. An id is a position in the sorted split.
+
+    ``classes`` stand in their natural order: sorted folder names, or the numbering of the data set itself.
+    ``notices`` are sentences about what was decided while opening it (a split made, a class left out).
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    train: Pictures
+    test: Pictures
+    source: str
+    fingerprint: str
+    notices: tuple[str, ...] = ()
+
+
+def build_catalog(
+    name: str,
+    classes: Sequence[str],
+    train: tuple[Sequence[str], Sequence[int] | np.ndarray, Store],
+    test: tuple[Sequence[str], Sequence[int] | np.ndarray, Store],
+    *,
+    source: str,
+    notices: Sequence[str] = (),
+) -> Catalog:
+    """A catalog from (names, labels, store) of both splits, names sorted; computes the fingerprint."""
+    splits = Pictures(*train), Pictures(*test)
+    total = hashlib.sha256("\0".join(classes).encode())
+    for split in splits:
+        if len(split) and not 0 <= split.labels.min() <= split.labels.max() < len(classes):
+            raise ValueError("a label is outside the classes")
+        total.update(split.manifest())
+    if len(np.unique(splits[0].labels)) < len(classes):
+        raise ValueError("a class has no training picture")
+    return Catalog(name, tuple(classes), splits[0], splits[1], source, total.hexdigest(), tuple(notices))
+
+
+def open_benchmark(spec: str, *, data_dir: Path | None = None) -> Catalog:
+    """The catalog of ``parquet:PATH``, ``folder:PATH`` or a registered benchmark."""
+    kind, colon, path = spec.partition(":")
+    if colon and kind in ("parquet", "folder"):
+        if not path:
+            raise UserError(f"{spec!r} names no path: write {kind}:PATH.")
+        if kind == "parquet":
+            from rwf.data.parquet import open_parquet
+
+            return _with_duplicates(open_parquet(path))
+        from rwf.data.folder import open_folder
+
+        return _with_duplicates(open_folder(path))
+    return open_registered(spec, data_dir)
+
+
+def open_registered(name: str, data_dir: Path | None = None) -> Catalog:
+    """A benchmark by its registered name or alias."""
+    from rwf.registry import BENCHMARK_FORMS, BENCHMARKS, entry, load_object, unknown
+
+    if name not in BENCHMARKS:
+        if name and os.path.exists(os.path.expanduser(name)):
+            raise UserError(f"{name!r} is a path, not a benchmark: write folder:{name} or parquet:{name}.")
+        raise unknown("benchmark", name, [*BENCHMARKS, *BENCHMARK_FORMS])
+    opened = load_object(entry("benchmark", BENCHMARKS, name).target)(data_dir=data_dir)
+    if not isinstance(opened, Catalog):
+        raise TypeError(f"the benchmark {name} gave {type(opened).__name__}, not a Catalog")
+    return opened
+
+
+def _with_duplicates(catalog: Catalog) -> Catalog:
+    """Small sets are searched for pictures under two names at once; for large ones `rwf doctor` does it."""
+    from rwf.data.duplicates import AT_OPEN, duplicate_notice
+
+    if int(catalog.train.store.sizes.sum() + catalog.test.store.sizes.sum()) > AT_OPEN:
+        return catalog
+    notice = duplicate_notice(catalog)
+    return replace(catalog, notices=(*catalog.notices, notice)) if notice else catalog
