@@ -1,0 +1,94 @@
+"""AdaptFormer adapters: a narrow path parallel to the MLP, and sets of them that were trained and kept."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rwf.errors import UserError
+from rwf.seeds import generator
+from rwf.vit.sockets import Plug
+
+NAMES = ("down", "down_bias", "up", "up_bias")
+
+
+class Adapters(nn.Module, Plug):
+    """scale * (up relu(down h) + bias) beside the MLP of every block; h is the stream before norm2.
+
+    Trained is one set, with one slice a block. ``keep`` puts a copy of it away as a set of its own and starts a new
+    one; ``kept(i)`` is the plug of such a set. Kept sets are buffers, so a checkpoint holds them.
+    """
+
+    kept_down: Tensor
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        depth: int,
+        bottleneck: int = 64,
+        scale: float = 0.1,
+        dropout: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if not 1 <= bottleneck <= width:
+            raise UserError(f"an adapter of {bottleneck} does not fit a width of {width}; give 1 to {width}.")
+        if not 0 <= dropout < 1:
+            raise UserError(f"a dropout of {dropout} is impossible; give a number from 0 to below 1.")
+        self.scale, self.dropout, self.seed = scale, dropout, seed
+        shapes = ((depth, bottleneck, width), (depth, bottleneck), (depth, width, bottleneck), (depth, width))
+        for name, shape in zip(NAMES, shapes, strict=True):
+            self.register_parameter(name, nn.Parameter(torch.zeros(shape)))
+            self.register_buffer(f"kept_{name}", torch.zeros(0, *shape))
+        self._start()
+
+    def bypass(self, block: int, h: Tensor) -> Tensor:
+        return self._path([getattr(self, name)[block] for name in NAMES], h, self.training)
+
+    def kept(self, index: int) -> Plug:
+        """The plug of a set that was put away."""
+        return _Kept(self, index)
+
+    @property
+    def kept_sets(self) -> int:
+        """How many sets were put away."""
+        return len(self.kept_down)
+
+    @torch.no_grad()
+    def keep(self) -> None:
+        """Puts the trained set away and starts a new one from scratch."""
+        for name in NAMES:
+            trained = getattr(self, name).data[None].clone()
+            setattr(self, f"kept_{name}", torch.cat([getattr(self, f"kept_{name}"), trained]))
+        self._start()
+
+    @torch.no_grad()
+    def _start(self) -> None:
+        """A set that adds nothing yet; a function of the seed and of how many came before."""
+        for name in NAMES:
+            getattr(self, name).zero_()
+        down_of: Tensor = self.get_parameter("down")
+        for block, down in enumerate(down_of):
+            draw = generator(self.seed, f"adapter {block}", self.kept_sets)
+            down.copy_(nn.init.kaiming_uniform_(torch.empty(down.shape), a=math.sqrt(5), generator=draw))
+
+    def _path(self, weights: list[Tensor], h: Tensor, training: bool) -> Tensor:
+        down, down_bias, up, up_bias = weights
+        inner = functional.linear(h, down, down_bias).relu()  # B R b
+        inner = functional.dropout(inner, self.dropout, training)
+        return functional.linear(inner, up, up_bias) * self.scale
+
+
+class _Kept(Plug):
+    """One set that was put away, as a plug."""
+
+    def __init__(self, adapters: Adapters, index: int) -> None:
+        self.adapters, self.index = adapters, index
+
+    def bypass(self, block: int, h: Tensor) -> Tensor:
+        weights = [getattr(self.adapters, f"kept_{name}")[self.index, block] for name in NAMES]
+        return self.adapters._path(weights, h, False)
