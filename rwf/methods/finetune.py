@@ -1,0 +1,37 @@
+"""Finetune: the whole network follows the stream, with nothing against forgetting. The lower bound of the tables.
+
+Paper: the row "Finetune" of Routing without Forgetting, Table 1 (full fine-tuning, Adam 1e-4, weight decay 1e-4,
+cross-entropy over all classes). Differs: without being told anything else the mask is the boundary-free default of
+this package, and the head's rate is set apart; ``--protocol paper`` restores the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rwf.parts.gradient import GradientLearner
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Finetune(GradientLearner):
+    """Every weight is trained."""
+
+    lr: float = 1e-4
+    """Learning rate of the backbone."""
+    head_lr: float | None = 5e-3
+    """Learning rate of the head."""
+    weight_decay: float = 0.0
+    """L2 decay of the trained weights."""
+
+    paper_options = {
+        "mask": "none",
+        "head": "linear",
+        "lr": 1e-4,
+        "head_lr": None,
+        "weight_decay": 1e-4,
+        "clip": 0.0,
+        "normalize": "none",
+    }
+
+    def setup(self) -> None:
+        self.vit.requires_grad_(True)
