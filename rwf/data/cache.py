@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,8 +29,8 @@ class SmallPictures:
         if self._pixels is None:
             if max(height, width) > self.side or self.count * picture.numel() > self.limit:
                 return
-            # Not zeroed: a page takes memory only once a picture is written into it.
-            self._pixels = torch.empty(self.count, height, width, 3, dtype=torch.uint8)
+            # Not filled (torch.empty is in deterministic mode): a page takes memory once a picture is written into it.
+            self._pixels = torch.from_numpy(np.empty((self.count, height, width, 3), dtype=np.uint8))
         if self._pixels.shape[1:3] == (height, width):
             self._pixels[i] = picture.permute(1, 2, 0)
             self._filled[i] = 1  # last, so that another thread never reads a half-written picture

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from rwf.errors import UserError
-from rwf.files import replacing
+from rwf.files import write_bytes
 
 STATE = "state.safetensors"
 CONFIG = "config.json"
@@ -20,8 +20,7 @@ CONFIG = "config.json"
 def write_state(path: Path, tensors: dict[str, Tensor], extra: dict[str, Any]) -> None:
     """Writes the file whole or leaves the old one."""
     own = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    with replacing(path) as temporary:
-        save_file(own, temporary, metadata={"rwf": json.dumps(extra)})
+    write_bytes(path, save(own, metadata={"rwf": json.dumps(extra)}))  # not save_file, which hides a full disk
 
 
 def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
