@@ -44,6 +44,8 @@ class RunOptions:
     """Side of the network's input; the backbone's own if not given."""
     normalize: Literal["weights", "none"] = "weights"
     """Mean and deviation that belong to the weights, or pixels in [0, 1]."""
+    test_view: Literal["center", "cut"] = "center"
+    """Test pictures resized and cut to their middle; center leaves small square ones whole."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Arithmetic of the backbone."""
     device: str = "cpu"

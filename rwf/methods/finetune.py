@@ -31,6 +31,7 @@ class Finetune(GradientLearner):
         "weight_decay": 1e-4,
         "clip": 0.0,
         "normalize": "none",
+        "test_view": "cut",
     }
 
     def setup(self) -> None:

@@ -42,7 +42,14 @@ class RwF(GradientLearner):
     train_kv: Literal["none", "k", "v", "both"] = "none"
     """Train W_K or W_V too (the paper does not)."""
 
-    paper_options = {"mask": "task", "head": "linear", "normalize": "none", "lr": 2.5e-3, "head_lr": None}
+    paper_options = {
+        "mask": "task",
+        "head": "linear",
+        "normalize": "none",
+        "test_view": "cut",
+        "lr": 2.5e-3,
+        "head_lr": None,
+    }
 
     def setup(self) -> None:
         self.plug = Routing(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from rwf.data.batch import Batch, Boundary, Viewer
 from rwf.data.decode import to_pictures
+from rwf.data.endless import to_labels
 from rwf.errors import UserError
 from rwf.files import make_folder, write_json
 from rwf.parts.saved import CONFIG, STATE, below, part_of, write_state
@@ -190,8 +191,7 @@ class Learner:
         """Labels as row numbers in first-seen order; unknown ones get the next row (if ``new``)."""
         before = len(self.classes)
         out = []
-        for raw in labels:
-            label = raw.item() if hasattr(raw, "item") else raw
+        for label in labels:
             if not isinstance(label, str | int):
                 raise UserError(f"labels are strings or integers; {label!r} is a {type(label).__name__}.")
             if label not in self._row_of:
@@ -210,7 +210,7 @@ class Learner:
 
     def _wrap(self, images: Any, labels: Sequence[Hashable] | None) -> Batch:
         pictures = to_pictures(images)
-        names: list[Hashable] = [""] * len(pictures) if labels is None else list(labels)
+        names = [""] * len(pictures) if labels is None else to_labels(labels)
         if len(names) != len(pictures):
             raise UserError(f"{len(pictures)} pictures came with {len(names)} labels; give one label a picture.")
         ids = range(self.picture_count, self.picture_count + len(pictures))

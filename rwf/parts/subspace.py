@@ -84,14 +84,14 @@ class DualMemory(nn.Module):
         total = moment.square().sum()
         energies, directions = _directions(self.allowed(moment))
         share = energies / total
+        real = int((share > NOTHING).sum())
         if int(self.tasks) == 0:
-            n = max(1, int((share.cumsum(0) < threshold).sum()))  # without the one that crosses the threshold
+            n = max(1, min(real, int((share.cumsum(0) < threshold).sum())))  # without the one that crosses it
             self.basis = directions[:, :n]
         elif bool(self.retains):
             self._give_up(directions[:, : _needed(share, float(share.sum()) - (1 - threshold), inclusive=True)])
         else:
-            n = _needed(share, threshold - (1 - float(share.sum())), inclusive=False)
-            n = min(n, int((share > NOTHING).sum()))
+            n = min(real, _needed(share, threshold - (1 - float(share.sum())), inclusive=False))
             self.basis = torch.cat([self.basis, directions[:, :n]], dim=1)[:, : self.width]
         self.tasks += 1
         self._turn()

@@ -28,6 +28,7 @@ class LearnerConfig:
     seed: int = 0
     image_size: int | None = None
     normalize: Literal["weights", "none"] = "weights"
+    test_view: Literal["center", "cut"] = "center"
     precision: str = "fp32"
     class_count: int | None = None
     task_count: int | None = None
@@ -67,7 +68,7 @@ def make_learner(config: LearnerConfig, *, device: str = "cpu", told: Told | Non
             f"the backbone {config.backbone} is not the one this was made with (hash {vit.hash[:12]} instead of "
             f"{config.backbone_hash[:12]}): give the same weights."
         )
-    viewer = View(seed=config.seed, size=vit.image_size, mean=vit.mean, std=vit.std)
+    viewer = View(seed=config.seed, size=vit.image_size, mean=vit.mean, std=vit.std, test=config.test_view)
     method.bind(
         vit,
         viewer=viewer,
@@ -98,7 +99,17 @@ def build(
     ``options`` are the method's own (``rwf run METHOD --help`` lists them). ``class_count`` and ``task_count`` are
     asked for only by configurations that need them.
     """
-    config = LearnerConfig(method, backbone, options, seed, image_size, normalize, precision, class_count, task_count)
+    config = LearnerConfig(
+        method=method,
+        backbone=backbone,
+        options=options,
+        seed=seed,
+        image_size=image_size,
+        normalize=normalize,
+        precision=precision,
+        class_count=class_count,
+        task_count=task_count,
+    )
     return make_learner(config, device=device)
 
 

@@ -59,6 +59,7 @@ def learner_config(method: str, method_options: dict[str, Any], options: RunOpti
         seed=options.seed,
         image_size=options.image_size,
         normalize=options.normalize,
+        test_view=options.test_view,
         precision=options.precision,
     )
 

@@ -167,7 +167,7 @@ def test_no_pictures_and_bad_settings() -> None:
         ({"size": 4, "mean": [0.5] * 3}, "both mean and std"),
         ({"size": 4, "scale": (0.0, 1.0)}, "scale"),
         ({"size": 4, "scale": (0.5, 0.2)}, "scale"),
-        ({"size": 4, "train": "crip"}, "crop, pad and center"),
+        ({"size": 4, "train": "crip"}, "crop, pad, center and cut"),
     ):
         with pytest.raises(UserError, match=says):
             View(seed=0, **bad)  # type: ignore[arg-type]
@@ -186,3 +186,12 @@ def test_no_pictures_and_bad_settings() -> None:
 def test_a_transform_that_returns_something_else_is_a_sentence(transform: v2.Transform) -> None:
     with pytest.raises(UserError, match="instead of uint8"):
         View(seed=0, size=SIZE, train=transform).uint8(pictures()[:1], [0], [0], "train")
+
+
+def test_cut_is_the_published_test_view_for_small_pictures_too():
+    image = torch.randint(0, 256, (3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    published = v2.Compose([v2.Resize(64, v2.InterpolationMode.BICUBIC), v2.CenterCrop(56)])
+    cut = View(seed=0, size=56, test="cut").uint8([image], [0], [0], "test")[0]
+    assert torch.equal(cut, published(image))
+    whole = View(seed=0, size=56).uint8([image], [0], [0], "test")[0]
+    assert not torch.equal(cut, whole)

@@ -53,6 +53,7 @@ def test_within_applied_the_average_answers_and_nothing_is_left_of_it() -> None:
     kept = {name: value.clone() for name, value in average.weights.items()}
     with average.applied(parameters):
         assert torch.equal(net(x), nn.functional.linear(x, kept["weight"], kept["bias"]))
+    assert all(torch.equal(p, before[name]) for name, p in parameters.items())
     with pytest.raises(RuntimeError), average.applied(parameters):
         net(x[:, :2])
     assert all(torch.equal(p, before[name]) for name, p in parameters.items())

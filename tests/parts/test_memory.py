@@ -122,11 +122,13 @@ def test_budgets_are_never_exceeded(rule: Any, size: int, stream: list[tuple[int
     size=st.integers(1, 9),
     stream=streams,
     cut=st.integers(0, 40),
-    seed=st.integers(0, 9),
+    limit=st.sampled_from([None, 900, 1800]),
 )
-def test_a_break_changes_nothing(rule: Any, size: int, stream: list[tuple[int, int, int]], cut: int, seed: int) -> None:
+def test_a_break_changes_nothing(
+    rule: Any, size: int, stream: list[tuple[int, int, int]], cut: int, limit: int | None
+) -> None:
     def fresh() -> Memory:
-        return open_memory(rule, size, viewer=viewer, seed=seed)
+        return open_memory(rule, size, viewer=viewer, seed=cut, max_bytes=limit)
 
     whole, broken = fresh(), fresh()
     for i, (label, height, width) in enumerate(stream):
@@ -141,6 +143,18 @@ def test_a_break_changes_nothing(rule: Any, size: int, stream: list[tuple[int, i
         for name in ("task", "logits"):
             assert all(torch.equal(x, y) for x, y in zip(a.extras[name], b.extras[name], strict=True))
     assert whole.replays == broken.replays
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+def test_a_break_after_the_bound_in_bytes_was_met(rule: Any) -> None:
+    whole, broken = (open_memory(rule, 8, viewer=viewer, max_bytes=3 * 19) for _ in range(2))
+    for i in range(40):
+        if i == 7:
+            broken = again(broken, open_memory(rule, 8, viewer=viewer, max_bytes=3 * 19))
+        for memory in (whole, broken):
+            memory.add(batch_of([i], [i % 2]))
+        assert contents(whole) == contents(broken)
+        assert whole.capacity == broken.capacity == (8 if i < 3 else 3)
 
 
 def test_draws_are_without_replacement_named_and_new_views() -> None:

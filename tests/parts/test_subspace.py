@@ -165,6 +165,34 @@ def test_a_first_task_that_fills_more_than_half_stores_what_is_free() -> None:
     torch.testing.assert_close(memory.basis @ memory.basis.T, torch.diag(torch.tensor([0.0, 0, 0, 0, 1, 1]).double()))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_rounding_is_not_a_direction(seed: int) -> None:
+    """Inputs that span 2 directions occupy 2, even where more than all of their energy is asked for."""
+    g = torch.Generator().manual_seed(seed)
+    flat = [
+        torch.randn(9, 2, dtype=torch.float64, generator=g) @ torch.randn(2, 12, dtype=torch.float64, generator=g)
+        for _ in range(2)
+    ]
+    memory = DualMemory(12)
+    for t, x in enumerate(flat):
+        memory.update(x.T @ x, 1.0 + 1e-9)
+        assert memory.basis.shape[1] == 2 * t + 2
+
+
+def test_exactly_half_is_not_more_than_half() -> None:
+    memory = DualMemory(4)
+    memory.update(torch.diag(torch.tensor([2.0, 2.0, 1.0, 1.0]).double()), 0.85)
+    assert memory.basis.shape[1] == 2
+    assert not bool(memory.retains)
+
+
+def test_a_free_direction_goes_when_what_is_left_is_just_enough() -> None:
+    memory = DualMemory(2)
+    memory.basis, memory.retains, memory.tasks = torch.eye(2).double()[:, :1], torch.tensor(True), torch.tensor(1)
+    memory.update(torch.eye(2).double(), 0.5)  # free: 1/2 of the energy, and 1/2 may be left free
+    assert memory.basis.shape[1] == 0
+
+
 def test_moments_are_of_the_attention_inputs() -> None:
     vit, x = tiny_vit(depth=2), torch.randn(3, 3, 8, 8, dtype=torch.float64)
     moments = InputMoments(vit.width, vit.depth)

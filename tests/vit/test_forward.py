@@ -248,14 +248,15 @@ def test_the_hash_knows_names_types_shapes_and_bytes() -> None:
     layer = torch.nn.Linear(4, 4, bias=False)
     with torch.no_grad():
         layer.weight.zero_()
-    hashes = [weights_hash(layer), weights_hash(torch.nn.Sequential(layer)), weights_hash(copy.deepcopy(layer).half())]
+    hashes = [weights_hash(layer), weights_hash(torch.nn.Sequential(layer))]
+    hashes += [weights_hash(copy.deepcopy(layer).to(dtype)) for dtype in (torch.float16, torch.bfloat16)]
     other = torch.nn.Linear(2, 8, bias=False)
     changed = copy.deepcopy(layer)
     with torch.no_grad():
         other.weight.zero_()
         changed.weight[3, 3] = -0.0  # equal in value, not in bits
     hashes += [weights_hash(other), weights_hash(changed)]
-    assert len(set(hashes)) == 5
+    assert len(set(hashes)) == 6
     assert weights_hash(copy.deepcopy(layer)) == hashes[0]
     vit = ViT(timm_model())
     assert vit.hash == ViT(timm_model()).hash == weights_hash(vit.timm)

@@ -175,6 +175,8 @@ def test_experts_inherit_and_keys_do_not() -> None:
     dual.inherit(2)
     assert torch.equal(dual.expert[:, :, 2], before[:, :, 1])
     assert torch.equal(dual.expert[:, :, :2], before[:, :, :2])
+    dual.inherit(1)
+    assert torch.equal(dual.expert[:, :, 1], before[:, :, 0])
     assert torch.equal(dual.keys.weight, keys)
 
 
