@@ -53,6 +53,7 @@ BACKBONE_FORMS: dict[str, Entry] = {
     "TIMM_NAME": Entry("", "a plain ViT of timm with its weights, e.g. vit_base_patch16_224.augreg_in21k"),
     "PATH.safetensors": Entry("", "a weights file whose metadata names its architecture"),
     "TIMM_NAME@PATH.safetensors": Entry("", "a weights file that does not say what it holds"),
+    "TIMM_NAME@PATH.safetensors": Entry("", "the same for a file that does not name its architecture"),
     "random:WIDTHxDEPTH": Entry("", "a small ViT with seeded random weights, e.g. random:64x3, for tests"),
     "random:TIMM_NAME": Entry("", "a ViT of timm with seeded random weights, nothing is downloaded"),
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from timm.models.vision_transformer import VisionTransformer
-from torch import Tensor
+from torch import Tensor, nn
 
 from rwf.data.batch import Batch
 from rwf.vit.forward import ViT
@@ -26,6 +26,13 @@ def batch_of(ids: Sequence[int], labels: Sequence[Hashable], sizes: Sequence[tup
     """Pictures with these ids, each filled with its id."""
     shapes = sizes or [(1, 1)] * len(ids)
     return Batch([picture(i, *shape) for i, shape in zip(ids, shapes, strict=True)], list(labels), list(ids), viewer)
+
+
+def linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    """A linear layer with these weights."""
+    net = nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
+    net.load_state_dict({"weight": weight, "bias": bias})
+    return net
 
 
 def tiny_vit(weights: dict[str, Tensor] | None = None, *, depth: int = 4, width: int = 16, heads: int = 2) -> ViT:

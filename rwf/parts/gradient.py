@@ -21,17 +21,17 @@ from rwf.vit.sockets import Plug
 class GradientLearner(Learner):
     """Most methods override only ``setup`` (which plug) or ``loss``."""
 
-    lr: float = 1e-3
+    lr: float = 5e-3
     """Learning rate of everything but the head."""
-    head_lr: float | None = None
+    head_lr: float | None = 1e-2
     """Learning rate of the head; the same as lr if not given."""
     mask: MaskKind = "window"
     """Which classes compete in the loss."""
-    window: int = 256
+    window: int = 512
     """Pictures that the window mask looks back."""
     head: HeadKind = "cosine"
     """Scores by dot product (linear) or by scaled cosine."""
-    head_scale: float = 16.0
+    head_scale: float = 8.0
     """Scale of the cosine head."""
     head_bias: bool = True
     """Bias of the linear head."""

@@ -140,8 +140,16 @@ class Memory:
 
     def hand_out(self, slots: Sequence[int], *, views: int = 1) -> Replay:
         """The pictures in these slots, at train views that were not used before (``views`` of them each)."""
+        replay = self.look(slots)
+        for slot in slots:
+            self.items[slot].visits += views
+        self.replays += len(slots)
+        return replay
+
+    def look(self, slots: Sequence[int]) -> Replay:
+        """The pictures in these slots, without counting it (for what must leave the memory as it is)."""
         items = [self.items[slot] for slot in slots]
-        replay = Replay(
+        return Replay(
             [item.image for item in items],
             [item.label for item in items],
             [item.id for item in items],
@@ -149,10 +157,6 @@ class Memory:
             [item.visits for item in items],
             {name: [item.extras[name] for item in items] for name in (items[0].extras if items else ())},
         )
-        for item in items:
-            item.visits += views
-        self.replays += len(items)
-        return replay
 
     def pick(self, purpose: str, counter: int, high: int) -> int:
         """One named draw out of 0..high-1."""

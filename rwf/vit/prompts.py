@@ -89,23 +89,23 @@ class Choice:
 
 
 class Keys(nn.Module):
-    """Learned keys of a pool, to which queries are compared by cosine."""
+    """Learned keys of a pool, of which queries choose the ``top_k`` most alike by cosine."""
 
-    def __init__(self, pool: int, width: int, *, seed: int, purpose: str) -> None:
+    def __init__(self, pool: int, width: int, *, top_k: int = 1, seed: int, purpose: str) -> None:
         super().__init__()
+        check_counts(pool=pool)
+        if not 1 <= top_k <= pool:
+            raise UserError(f"{top_k} prompts cannot be chosen out of a pool of {pool}; give 1 to {pool}.")
+        self.top_k = top_k
         self.weight = initial((pool, width), seed, purpose)
 
-    def choose(
-        self, query: Tensor, top_k: int = 1, *, batchwise: bool = False, forced: int | Tensor | None = None
-    ) -> Choice:
+    def choose(self, query: Tensor, *, batchwise: bool = False, forced: int | Tensor | None = None) -> Choice:
         """The best keys of each query.  # B d -> B top_k
 
         ``batchwise`` gives all pictures the ids that are chosen most often in the batch (of equal ones the lower):
         with test batches of one task that tells the task. ``forced`` names the ids instead.
         """
-        pool = len(self.weight)
-        if not 1 <= top_k <= pool:
-            raise UserError(f"{top_k} prompts cannot be chosen out of a pool of {pool}; give 1 to {pool}.")
+        pool, top_k = len(self.weight), self.top_k
         with torch.autocast(query.device.type, enabled=False):  # which key is best must not hang on rounding
             unit = functional.normalize(query.to(self.weight), dim=1)
             similarity = unit @ functional.normalize(self.weight, dim=1).T
@@ -125,11 +125,11 @@ class Keys(nn.Module):
 class PromptPool(nn.Module):
     """L2P: a pool of short token sequences and their keys."""
 
-    def __init__(self, *, width: int, pool: int = 10, length: int = 5, seed: int = 0) -> None:
+    def __init__(self, *, width: int, pool: int = 10, length: int = 5, top_k: int = 5, seed: int = 0) -> None:
         super().__init__()
-        check_counts(pool=pool, length=length)
+        check_counts(length=length)
+        self.keys = Keys(pool, width, top_k=top_k, seed=seed, purpose="l2p keys")
         self.prompts = initial((pool, length, width), seed, "l2p prompts")
-        self.keys = Keys(pool, width, seed=seed, purpose="l2p keys")
 
     def tokens(self, ids: Tensor, position: Tensor | None = None) -> Tensor:
         """The chosen prompts, one after another, with the position embedding of their slots.  # B k -> B k*length d"""
@@ -159,7 +159,8 @@ class DualPrompts(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        check_counts(pool=pool, general_length=general_length, expert_length=expert_length)
+        check_counts(general_length=general_length, expert_length=expert_length)
+        self.keys = Keys(pool, width, seed=seed, purpose="dual keys")
         self.general_blocks = check_blocks(general_blocks, depth)
         self.expert_blocks = check_blocks(expert_blocks, depth)
         if set(self.general_blocks) & set(self.expert_blocks):
@@ -168,7 +169,6 @@ class DualPrompts(nn.Module):
         g, e = len(self.general_blocks), len(self.expert_blocks)
         self.general = initial((g, 2, general_length, width), seed, "dual general")
         self.expert = initial((e, 2, pool, expert_length, width), seed, "dual expert")
-        self.keys = Keys(pool, width, seed=seed, purpose="dual keys")
 
     def chosen(self, ids: Tensor) -> Tensor:
         """The expert prompts of these choices, keys then values.  # B k -> blocks B 2 k*length d"""

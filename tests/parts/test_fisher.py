@@ -12,7 +12,7 @@ from torch.nn import functional
 from rwf.errors import UserError
 from rwf.parts.fisher import RunningFisher
 from tests.golden import close, golden
-from tests.parts.test_retrieval import linear
+from tests.pictures import linear
 
 
 def test_golden_ewcpp_with_the_official_counter() -> None:

@@ -17,7 +17,7 @@ from rwf.parts.losses import (
 )
 from rwf.parts.prototypes import cosine_logits
 from tests.golden import golden
-from tests.parts.test_retrieval import linear
+from tests.pictures import linear
 
 
 def flags(rows: Tensor, width: int) -> Tensor:

@@ -175,6 +175,17 @@ def test_draws_are_without_replacement_named_and_new_views() -> None:
     assert len(Reservoir(3, viewer=viewer).draw(2, 0)) == 0
 
 
+def test_looking_leaves_no_trace() -> None:
+    memory = Reservoir(3, viewer=viewer)
+    memory.add(batch_of(range(3), "abc"))
+    before = memory.state()
+    seen = memory.look([2, 0])
+    assert (list(seen.ids), list(seen.visits)) == ([2, 0], [1, 1])
+    after = memory.state()
+    assert before[1] == after[1]
+    assert all(torch.equal(before[0][name], after[0][name]) for name in before[0])
+
+
 def test_select_keeps_views_and_extras() -> None:
     memory = Reservoir(4, viewer=viewer)
     memory.add(batch_of(range(4), "abcd"), score=torch.arange(4.0))

@@ -12,14 +12,7 @@ from torch.nn import functional
 from rwf.parts.optim import NamedOptimizer
 from rwf.parts.retrieval import adam_step, call_with, highest, interference, project_gradients, sgd_step
 from tests.golden import golden
-
-
-def linear(weight: Tensor, bias: Tensor) -> nn.Linear:
-    net = nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
-    with torch.no_grad():
-        net.weight.copy_(weight)
-        net.bias.copy_(bias)
-    return net
+from tests.pictures import linear
 
 
 def test_golden_mir() -> None:

@@ -1,7 +1,9 @@
-"""Small timm models in float64 with every parameter random, so that an ignored one would show."""
+"""Small timm models in float64 with every parameter random, so that an ignored one would show; plugs for them."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from typing import Any
 
 import timm
@@ -11,6 +13,8 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from rwf.seeds import generator
+from rwf.vit.forward import ViT
+from rwf.vit.sockets import LowRank, Plug, Prefix
 
 SMALL: dict[str, Any] = {"embed_dim": 48, "num_heads": 3, "depth": 3, "num_classes": 0}
 
@@ -86,3 +90,70 @@ def native(model: Any, x: Tensor) -> Tensor:
     """timm's own features."""
     out: Tensor = model.forward_head(model.forward_features(x), pre_logits=True)
     return out
+
+
+BATCH, LENGTH, MORE, WIDTH = 2, 17, 4, 48
+ROWS = [None, slice(0, 1), slice(1, 17)]
+BLOCKS = [
+    "vit_base_patch16_224",
+    "vit_base_patch16_224 with q/k norm",
+    "vit_base_patch16_224 without qkv bias",
+    "vit_base_patch16_224 with gates",
+    "beit3_base_patch16_224",
+    "vit_giant_patch14_dinov2",
+    "aimv2_large_patch14_224",
+]
+
+
+class Given(Plug):
+    """Fills every socket with what it was given, in one block."""
+
+    def __init__(
+        self,
+        *,
+        tokens: Tensor | None = None,
+        prefix: Prefix | None = None,
+        delta: Mapping[str, LowRank] | None = None,
+        bypass: nn.Module | None = None,
+        block: int = 1,
+    ) -> None:
+        self._tokens, self._prefix, self._delta, self._bypass, self.block = tokens, prefix, delta or {}, bypass, block
+        self.tapped: dict[tuple[int, str], Tensor] = {}
+
+    def tokens(self, block: int, z: Tensor) -> Tensor | None:
+        return self._tokens if block == self.block else None
+
+    def prefix(self, block: int, z: Tensor) -> Prefix | None:
+        return self._prefix if block == self.block else None
+
+    def delta(self, block: int) -> Mapping[str, LowRank]:
+        return self._delta if block == self.block else {}
+
+    def bypass(self, block: int, h: Tensor) -> Tensor | None:
+        return self._bypass(h) if self._bypass is not None and block == self.block else None
+
+    def tap(self, block: int, name: str, x: Tensor) -> None:
+        self.tapped[block, name] = x
+
+
+def timm_block(vit: ViT) -> Any:
+    return copy.deepcopy(vit.timm.blocks[1])
+
+
+def cut(z: Tensor, rows: slice | None) -> Tensor:
+    return z if rows is None else z[:, rows]
+
+
+def assert_same(out: Tensor, expected: Tensor, *leaves: Tensor) -> None:
+    """Equal outputs, and equal gradients of a random weighting of them."""
+    torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
+    weight = noise(*out.shape, seed=9)
+    for ours, wanted in zip(
+        *(torch.autograd.grad((o * weight).sum(), leaves, retain_graph=True) for o in (out, expected)), strict=True
+    ):
+        assert wanted.abs().max() > 1e-6
+        torch.testing.assert_close(ours, wanted, rtol=1e-11, atol=1e-11)
+
+
+def stream(seed: int = 0) -> Tensor:
+    return noise(BATCH, LENGTH, WIDTH, seed=seed).requires_grad_()

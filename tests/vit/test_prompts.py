@@ -30,11 +30,11 @@ def attention(a: dict[str, Any], heads: int) -> Attention:
 @pytest.mark.parametrize("name", ["persample", "batchwise"])
 def test_golden_l2p_choice(name: str) -> None:
     a, o = golden(f"l2p_prompt_{name}")
-    pool = PromptPool(width=o["d"], pool=o["pool"], length=o["length"]).double()
+    pool = PromptPool(width=o["d"], pool=o["pool"], length=o["length"], top_k=o["top_k"]).double()
     pool.prompts.data, pool.keys.weight.data = a["pool"], a["keys"]
-    each = pool.keys.choose(a["query"], o["top_k"])
+    each = pool.keys.choose(a["query"])
     assert torch.equal(each.ids, a["topk_ids_per_sample"])
-    choice = pool.keys.choose(a["query"], o["top_k"], batchwise=o["batchwise_prompt"])
+    choice = pool.keys.choose(a["query"], batchwise=o["batchwise_prompt"])
     assert torch.equal(choice.ids, a["prompt_idx"])
     close(choice.similarity, a["similarity"], NEAR)
     close(choice.pull, a["reduce_sim"], NEAR)
@@ -46,29 +46,32 @@ def test_golden_l2p_choice(name: str) -> None:
 
 def test_golden_l2p_forced_choice() -> None:
     a, o = golden("l2p_prompt_mask")
-    pool = PromptPool(width=o["d"], pool=o["pool"], length=o["length"]).double()
+    pool = PromptPool(width=o["d"], pool=o["pool"], length=o["length"], top_k=o["top_k"]).double()
     pool.prompts.data, pool.keys.weight.data = a["pool"], a["keys"]
-    choice = pool.keys.choose(a["query"], o["top_k"], forced=a["prompt_mask"])
+    choice = pool.keys.choose(a["query"], forced=a["prompt_mask"])
     close(choice.pull, a["reduce_sim"], NEAR)
     both = torch.cat([pool.tokens(choice.ids), a["x_embed"]], dim=1)
     close(both, a["prompted_embedding"], NEAR)
 
 
 def test_batchwise_choice_is_the_majority() -> None:
-    keys = Keys(4, 4, seed=0, purpose="test")
-    keys.weight.data = torch.eye(4)
+    def keys(top_k: int) -> Keys:
+        out = Keys(4, 4, top_k=top_k, seed=0, purpose="test")
+        out.weight.data = torch.eye(4)
+        return out
+
     query = torch.tensor([[3.0, 2, 1, 0], [0, 2, 3, 1], [0, 3, 2, 1]])  # best two: 0 1, 2 1, 1 2
-    assert keys.choose(query, 2).ids.tolist() == [[0, 1], [2, 1], [1, 2]]
-    assert keys.choose(query, 2, batchwise=True).ids.tolist() == [[1, 2]] * 3
-    assert keys.choose(query, 3, batchwise=True).ids.shape == (3, 3)
+    assert keys(2).choose(query).ids.tolist() == [[0, 1], [2, 1], [1, 2]]
+    assert keys(2).choose(query, batchwise=True).ids.tolist() == [[1, 2]] * 3
+    assert keys(1).choose(query, batchwise=True).ids.tolist() == [[0]] * 3, "of equal ones the lower"
 
 
 def test_l2p_tokens_in_the_vit_are_the_official_sequence() -> None:
     """[CLS, prompts, patches] before block 0, the head reads the mean of the prompts after the final norm."""
     vit, x = tiny_vit(), torch.randn(3, 3, 8, 8, dtype=torch.float64)
-    pool = PromptPool(width=16, pool=6, length=2, seed=1).double()
+    pool = PromptPool(width=16, pool=6, length=2, top_k=3, seed=1).double()
     query = vit.features(x)
-    ids = pool.keys.choose(query, 3).ids
+    ids = pool.keys.choose(query).ids
     position = vit.timm.pos_embed[0, 0]
     ours = vit.features(x, JoiningTokens(pool.tokens(ids, position)), read=slice(-6, None))
     model = vit.timm
@@ -102,7 +105,7 @@ def test_golden_dual_prefixes(name: str, official: bool) -> None:
     a, o = golden(f"dual_prefix_{name}")
     dual = dual_of(a, o, official)
     forced = a["prompt_idx"] if o["mode"] == "task" else None
-    choice = dual.keys.choose(a["query"], o["top_k"], batchwise=o["mode"] == "batchwise", forced=forced)
+    choice = dual.keys.choose(a["query"], batchwise=o["mode"] == "batchwise", forced=forced)
     assert torch.equal(choice.ids, a["prompt_idx"])
     close(choice.similarity, a["similarity"], NEAR)
     close(choice.pull, a["reduce_sim"], NEAR)
@@ -223,11 +226,12 @@ def test_initial_values_are_functions_of_the_seed() -> None:
 
 
 def test_impossible_settings_are_one_sentence() -> None:
-    pool = PromptPool(width=8, pool=3)
-    with pytest.raises(UserError, match="4 prompts cannot be chosen out of a pool of 3"):
-        pool.keys.choose(torch.ones(2, 8), 4)
+    with pytest.raises(UserError, match="5 prompts cannot be chosen out of a pool of 3"):
+        PromptPool(width=8, pool=3)
+    with pytest.raises(UserError, match="pool is 0"):
+        PromptPool(width=8, pool=0)
     with pytest.raises(UserError, match="room for 3 tasks"):
-        pool.keys.choose(torch.ones(2, 8), 1, forced=3)
+        Keys(3, 8, seed=0, purpose="test").choose(torch.ones(2, 8), forced=3)
     with pytest.raises(UserError, match="room for 3 tasks, task 4"):
         DualPrompts(width=4, depth=5, pool=3).inherit(3)
     with pytest.raises(UserError, match="blocks 0 to 2"):
