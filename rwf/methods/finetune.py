@@ -18,8 +18,6 @@ class Finetune(GradientLearner):
 
     lr: float = 1e-4
     """Learning rate of the backbone."""
-    head_lr: float | None = 5e-3
-    """Learning rate of the head."""
     weight_decay: float = 0.0
     """L2 decay of the trained weights."""
 

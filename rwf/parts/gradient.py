@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from rwf.data.batch import Batch, Boundary
 from rwf.errors import UserError
-from rwf.parts.head import Head, HeadKind
+from rwf.parts.head import Head, HeadKind, HeadStart
 from rwf.parts.learner import Learner
 from rwf.parts.masks import ClassMask, MaskKind, masked_cross_entropy
 from rwf.parts.optim import NamedOptimizer, OptimizerKind
@@ -21,18 +22,20 @@ from rwf.vit.sockets import Plug
 class GradientLearner(Learner):
     """Most methods override only ``setup`` (which plug) or ``loss``."""
 
-    lr: float = 5e-3
+    lr: float = 1e-3
     """Learning rate of everything but the head."""
-    head_lr: float | None = 1e-2
+    head_lr: float | None = 1.5e-3
     """Learning rate of the head; the same as lr if not given."""
     mask: MaskKind = "window"
     """Which classes compete in the loss."""
-    window: int = 512
+    window: int = 1024
     """Pictures that the window mask looks back."""
     head: HeadKind = "cosine"
     """Scores by dot product (linear) or by scaled cosine."""
     head_scale: float = 8.0
     """Scale of the cosine head."""
+    head_start: HeadStart = "imprint"
+    """First value of a row of the cosine head: the first features of its label, or random."""
     head_bias: bool = True
     """Bias of the linear head."""
     optimizer: OptimizerKind = "adam"
@@ -86,7 +89,14 @@ class GradientLearner(Learner):
     # -- what a method may replace -------------------------------------------------------------------------------
 
     def make_head(self) -> Head:
-        return Head(self.vit.feature_width, kind=self.head, bias=self.head_bias, scale=self.head_scale, seed=self.seed)
+        return Head(
+            self.vit.feature_width,
+            kind=self.head,
+            bias=self.head_bias,
+            start=self.head_start,
+            scale=self.head_scale,
+            seed=self.seed,
+        )
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.  # B 3 P P -> B d"""
@@ -94,7 +104,7 @@ class GradientLearner(Learner):
 
     def loss(self, batch: Batch, rows: Tensor) -> Tensor:
         """The loss of one batch; leaves in ``self.answered`` the scores that prediction would have given."""
-        logits = self.classify_features(self.features(self.cast(batch.view())))
+        logits = self.logits(self.cast(batch.view()), rows)
         self.answered = logits.detach()
         return self.cross_entropy(logits, rows)
 
@@ -104,33 +114,56 @@ class GradientLearner(Learner):
 
     # -- what methods use ----------------------------------------------------------------------------------------
 
-    def classify_features(self, features: Tensor) -> Tensor:
-        """Scores of features, in full precision whatever the backbone computes in.  # B d -> B rows"""
+    def classify_features(self, features: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Scores of features, in full precision whatever the backbone computes in.  # B d -> B rows
+
+        While learning give the labels' ``rows`` too: those met for the first time then get their beginning.
+        """
         assert self.classifier is not None
         with torch.autocast(self.device.type, enabled=False):
-            return self.classifier(features.to(self.classifier.weight.dtype))
+            features = features.to(self.classifier.weight.dtype)
+            if rows is not None:
+                self.classifier.begin(features, rows)
+            return self.classifier(features)
 
     def cross_entropy(self, logits: Tensor, rows: Tensor, reduction: str = "mean") -> Tensor:
         """Cross-entropy under the method's mask, for a term with these labels."""
         allowed = self.class_mask.allowed(rows, logits.shape[1], len(self.classes))
         return masked_cross_entropy(logits, rows, allowed, reduction)
 
-    def update(self, batch: Batch, rows: Tensor) -> dict[str, float]:
-        self.class_mask.watch(rows.tolist())
+    def backward(self, batch: Batch, rows: Tensor) -> Tensor:
+        """Leaves the gradients of one batch in ``.grad`` and gives the value of its loss."""
         with self.autocast():
             loss = self.loss(batch, rows)
         if loss.requires_grad:
             loss.backward()
-            self.adam.step(self.clip)
-        value = float(loss.detach())
-        if not torch.isfinite(loss.detach()):
+        return loss.detach()
+
+    def step(self) -> None:
+        """One step of the optimiser along the gradients there are."""
+        self.adam.step(self.clip)
+
+    def update(self, batch: Batch, rows: Tensor) -> dict[str, float]:
+        self.class_mask.watch(rows.tolist())
+        return self.learn_once(batch, rows)
+
+    def learn_once(self, batch: Batch, rows: Tensor) -> dict[str, float]:
+        """Gradients of one batch and one step along them."""
+        value = float(self.backward(batch, rows))
+        if not isfinite(value):
             raise UserError(
                 f"the loss became {value} at step {self.step_count}; lower the learning rate (lr={self.lr})."
             )
+        if any(p.grad is not None for p in self.adam.parameters.values()):
+            self.step()
         return {"loss": value}
 
+    def logits(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Scores under the weights as they are being trained; ``rows`` as below.  # B 3 P P -> B rows"""
+        return self.classify_features(self.features(x), rows)
+
     def answer(self, x: Tensor) -> Tensor:
-        return self.classify_features(self.features(x))
+        return self.logits(x)
 
     def on_boundary(self, boundary: Boundary) -> None:
         if self.mask == "task":

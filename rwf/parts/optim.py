@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import torch
@@ -43,10 +43,11 @@ class NamedOptimizer:
             return torch.optim.SGD(groups, momentum=self.momentum, weight_decay=self.weight_decay)
         return torch.optim.Adam(groups, weight_decay=self.weight_decay, fused=True)
 
-    def reset(self) -> None:
-        """Forgets all moments (what codes do that make a new optimiser for each task)."""
+    def reset(self, names: Iterable[str] | None = None) -> None:
+        """Forgets the moments of these parameters, or all (what codes do that make a new optimiser for each task)."""
         if self.torch is not None:
-            self.torch.state.clear()
+            for name in self.parameters if names is None else names:
+                self.torch.state.pop(self.parameters[name], None)
 
     def step(self, clip: float = 0.0) -> None:
         """One update with the gradients there are, then no gradients; ``clip`` bounds their joint norm."""

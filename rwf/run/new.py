@@ -37,7 +37,7 @@ class {name}(GradientLearner):
     def loss(self, batch: Batch, rows: Tensor) -> Tensor:
         """The loss of one batch; ``rows`` are its labels as columns of the scores."""
         x = self.cast(batch.view())  # B 3 P P
-        scores = self.classify_features(self.features(x))  # B d -> B rows
+        scores = self.classify_features(self.features(x), rows)  # B d -> B rows
         self.answered = scores.detach()  # what predict would have said, for the online accuracy
         return self.cross_entropy(scores, rows) + self.shrink * scores.square().mean()
 '''

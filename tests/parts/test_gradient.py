@@ -29,7 +29,7 @@ def first_items(stream, count):
 
 @pytest.mark.parametrize("mask", ["none", "seen", "task", "batch", "window"])
 def test_a_step_is_adam_on_the_masked_cross_entropy(mask):
-    learner, stream = toy(lr=1e-2, head="linear", mask=mask, window=20, clip=0.0)
+    learner, stream = toy(head_lr=1e-2, head="linear", mask=mask, window=20, clip=0.0)
     learner = gradient(learner)
     weight = torch.zeros(0, 0)
     first, second, step = [], [], 0
@@ -102,7 +102,7 @@ def test_the_head_has_a_rate_of_its_own():
 
 
 def test_clipping_bounds_the_joint_norm():
-    learner, stream = toy(optimizer="sgd", lr=1.0, clip=1e-3, head="linear")
+    learner, stream = toy(optimizer="sgd", head_lr=1.0, clip=1e-3, head="linear")
     learner = gradient(learner)
     batch = next(item for item in stream.items() if isinstance(item, Batch))
     learner.rows(batch.labels)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rwf.parts.head import Head
+from rwf.parts.head import Head, HeadStart
 from rwf.parts.masks import ClassMask, MaskKind, masked_cross_entropy
 from rwf.parts.optim import NamedOptimizer, OptimizerKind
 
@@ -39,6 +39,7 @@ def train(head: Head, mask: MaskKind, kind: OptimizerKind, grows: bool, batches:
             optimizer.adopt(named, dict.fromkeys(named, 0.05))
         class_mask.watch(rows)
         labels = torch.tensor(rows)
+        head.begin(x, labels)
         logits = head(x)
         masked_cross_entropy(logits, labels, class_mask.allowed(labels, logits.shape[1], seen)).backward()
         optimizer.step()
@@ -48,12 +49,13 @@ def train(head: Head, mask: MaskKind, kind: OptimizerKind, grows: bool, batches:
 @given(
     mask=st.sampled_from(["seen", "task", "batch", "window"]),
     kind=st.sampled_from(["linear", "cosine"]),
+    start=st.sampled_from(["random", "imprint"]),
     optimizer=st.sampled_from(["adam", "sgd"]),
     seed=st.integers(0, 99),
 )
-def test_growing_equals_preallocated(mask, kind, optimizer, seed):
+def test_growing_equals_preallocated(mask, kind, start, optimizer, seed):
     batches = stream(seed, 12)
-    grown, whole = (Head(WIDTH, kind=kind, seed=seed).double() for _ in range(2))
+    grown, whole = (Head(WIDTH, kind=kind, start=start, seed=seed).double() for _ in range(2))
     train(grown, mask, optimizer, True, batches)
     train(whole, mask, optimizer, False, batches)
     met = grown.rows
@@ -111,3 +113,42 @@ def test_two_rates_make_two_groups():
     optimizer.step()
     torch.testing.assert_close(a.data, torch.tensor([-0.1]))
     torch.testing.assert_close(b.data, torch.tensor([-0.01]))
+
+
+def test_an_imprinted_row_begins_as_the_mean_direction_of_its_first_features():
+    head = Head(WIDTH, kind="cosine", start="imprint").double()
+    head.grow(3)
+    x = torch.randn(4, WIDTH, dtype=torch.float64)
+    head.begin(x, torch.tensor([2, 0, 2, 0]))
+    unit = x / x.norm(dim=1, keepdim=True)
+    for row, pair in ((2, unit[[0, 2]]), (0, unit[[1, 3]])):
+        mean = pair.mean(0)
+        torch.testing.assert_close(head.weight.data[row], mean / mean.norm())
+    before = head.weight.detach().clone()
+    assert head.begun.tolist() == [True, False, True]
+    head.begin(-x, torch.tensor([0, 0, 2, 2]))
+    assert torch.equal(head.weight.data, before)
+
+
+def test_classes_that_come_alone_are_kept_by_imprinting_only():
+    """A softmax over one class has no gradient: a random first row is only ever pushed away."""
+    draw = torch.Generator().manual_seed(0)
+    centres = 3 * torch.randn(3, 16, generator=draw)
+    right = {}
+    starts: tuple[HeadStart, ...] = ("imprint", "random")
+    for start in starts:
+        head, optimizer, mask = Head(16, kind="cosine", start=start), NamedOptimizer("adam"), ClassMask("window", 64)
+        for row in range(3):
+            head.grow(row + 1)
+            named = dict(head.named_parameters())
+            optimizer.adopt(named, dict.fromkeys(named, 1e-2))
+            for _ in range(30):
+                x, labels = centres[row] + torch.randn(4, 16, generator=draw), torch.full((4,), row)
+                head.begin(x, labels)
+                mask.watch(labels.tolist())
+                masked_cross_entropy(head(x), labels, mask.allowed(labels, head.rows, head.rows)).backward()
+                optimizer.step()
+        x = centres[0] + torch.randn(50, 16, generator=draw)
+        right[start] = float((head(x).argmax(1) == 0).float().mean())
+    assert right["imprint"] > 0.9
+    assert right["random"] < 0.5

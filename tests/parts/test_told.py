@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from rwf.data.batch import Boundary, Withheld, WithheldError
 from rwf.errors import UserError
 from rwf.parts.told import NEEDS, Told, shown_boundary
 
-TOUCHES = {
+TOUCHES: dict[str, Callable[[Any], Any]] = {
     "bool": bool,
     "int": int,
     "len": len,
