@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type
 from rwf.errors import UserError
 
 _LEAST = {"tasks": 1, "batch_size": 1, "image_size": 1, "threads": 1, "anytime": 0, "checkpoint_every": 0}
-_PATHS = ("out", "data_dir")
+_LEAST |= {"blurry_n": 0, "blurry_m": 0, "imbalance": 1}
+_PATHS = ("out", "data_dir", "train_list")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +37,16 @@ class RunOptions:
     """Sorted by name, or shuffled by the seed."""
     train_fraction: float = 1.0
     """Part of each class's training pictures that is used."""
-    order: Literal["split", "iid", "sorted"] = "split"
-    """Task after task, all mixed, or class after class."""
+    order: Literal["split", "iid", "sorted", "blurry", "si-blurry", "drift"] = "split"
+    """Task after task, all mixed, class after class, or without sharp tasks: i-Blurry, Si-Blurry, smooth drift."""
+    blurry_n: int = 50
+    """For order blurry and si-blurry: percent of the classes that keep to one session."""
+    blurry_m: int = 10
+    """For order blurry and si-blurry: percent of the other classes' pictures that are spread over all sessions."""
+    drift_width: float = 0.05
+    """For order drift: standard deviation of a class's presence, as a part of the stream."""
+    imbalance: float = 1.0
+    """How many times the largest training class exceeds the smallest; above 1 the classes are long-tailed."""
     batch_size: int = 64
     """Pictures a step."""
     image_size: int | None = None
@@ -53,7 +62,9 @@ class RunOptions:
     threads: int | None = None
     """Threads of torch; torch's own choice if not given."""
     data_dir: Path | None = None
-    """Where benchmarks with a name of their own lie."""
+    """Where benchmarks with a name of their own lie, or are downloaded to."""
+    train_list: Path | None = None
+    """A list of the training pictures, for a benchmark without an official split."""
     protocol: Literal["own", "paper"] = "own"
     """paper: this method's settings in the paper's tables; an option that is given wins."""
     anytime: int = 3
@@ -71,6 +82,11 @@ class RunOptions:
                 raise UserError(f"{flag(name)} is {value}: give a number that is {least} or more.")
         if not 0 < self.train_fraction <= 1:
             raise UserError(f"--train-fraction is {self.train_fraction}: give a part above 0 and up to 1.")
+        for name in ("blurry_n", "blurry_m"):
+            if getattr(self, name) > 100:
+                raise UserError(f"{flag(name)} is {getattr(self, name)}: give a percentage from 0 to 100.")
+        if not 0 < self.drift_width < math.inf:
+            raise UserError(f"--drift-width is {self.drift_width}: give a part of the stream above 0.")
         if not self.benchmark:
             raise UserError("--benchmark is empty: `rwf list benchmarks` shows what there is.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -52,12 +53,17 @@ def build_catalog(
     return Catalog(name, tuple(classes), splits[0], splits[1], source, total.hexdigest(), tuple(notices))
 
 
-def open_benchmark(spec: str, *, data_dir: Path | None = None) -> Catalog:
-    """The catalog of ``parquet:PATH``, ``folder:PATH`` or a registered benchmark."""
+def open_benchmark(spec: str, *, data_dir: Path | None = None, train_list: Path | None = None) -> Catalog:
+    """The catalog of ``parquet:PATH``, ``folder:PATH`` or a registered benchmark.
+
+    ``train_list`` names the training pictures of a benchmark that has no official split.
+    """
     kind, colon, path = spec.partition(":")
     if colon and kind in ("parquet", "folder"):
         if not path:
             raise UserError(f"{spec!r} names no path: write {kind}:PATH.")
+        if train_list is not None:
+            raise UserError(f"{kind}:PATH takes no --train-list: put the pictures into PATH/train and PATH/test.")
         if kind == "parquet":
             from rwf.data.parquet import open_parquet
 
@@ -65,10 +71,10 @@ def open_benchmark(spec: str, *, data_dir: Path | None = None) -> Catalog:
         from rwf.data.folder import open_folder
 
         return _with_duplicates(open_folder(path))
-    return open_registered(spec, data_dir)
+    return open_registered(spec, data_dir, train_list)
 
 
-def open_registered(name: str, data_dir: Path | None = None) -> Catalog:
+def open_registered(name: str, data_dir: Path | None = None, train_list: Path | None = None) -> Catalog:
     """A benchmark by its registered name or alias."""
     from rwf.registry import BENCHMARK_FORMS, BENCHMARKS, entry, load_object, unknown
 
@@ -76,7 +82,13 @@ def open_registered(name: str, data_dir: Path | None = None) -> Catalog:
         if name and os.path.exists(os.path.expanduser(name)):
             raise UserError(f"{name!r} is a path, not a benchmark: write folder:{name} or parquet:{name}.")
         raise unknown("benchmark", name, [*BENCHMARKS, *BENCHMARK_FORMS])
-    opened = load_object(entry("benchmark", BENCHMARKS, name).target)(data_dir=data_dir)
+    opener = load_object(entry("benchmark", BENCHMARKS, name).target)
+    options: dict[str, Path] = {}
+    if train_list is not None:
+        if "train_list" not in inspect.signature(opener).parameters:
+            raise UserError(f"{name} has a split of its own and takes no --train-list: leave it out.")
+        options["train_list"] = train_list
+    opened = opener(data_dir=data_dir, **options)
     if not isinstance(opened, Catalog):
         raise TypeError(f"the benchmark {name} gave {type(opened).__name__}, not a Catalog")
     return opened

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
@@ -52,6 +53,69 @@ def open_folder(path: str | Path) -> Catalog:
     else:
         train, test = _split(_walk(root), notices)
     return _assemble(root, train, test, notices)
+
+
+def open_classes(
+    root: Path, *, name: str, source: str, train_list: Path | None = None, expect: str = "", pictures: int | None = None
+) -> Catalog:
+    """The catalog of class folders without a split of their own: split by rank, or by a published list.
+
+    ``expect`` is a pattern the class folders' names must match (others are left aside); ``pictures`` how many there
+    must be, where that is known.
+    """
+    found = _walk(root)
+    if expect:
+        found.pictures = {c: p for c, p in found.pictures.items() if re.fullmatch(expect, c)}
+    if pictures is not None and _count(found) != pictures:
+        raise UserError(
+            f"{str(root)!r} holds {_count(found)} pictures in class folders and should hold {pictures}: pictures were "
+            "removed or added; move the folder away and unpack it again."
+        )
+    notices: list[str] = []
+    if train_list is None:
+        train, test = _split(found, notices)
+    else:
+        train, test = _by_list(found, train_list, notices)
+    catalog = _assemble(root, train, test, notices)
+    return replace(catalog, name=name, source=source)
+
+
+def _by_list(found: Found, path: Path, notices: list[str]) -> tuple[Found, Found]:
+    """A list names the training pictures, CLASS/FILE each; all others are for the test."""
+    wanted = read_list(path, {name for pictures in found.pictures.values() for name, _, _ in pictures})
+    train, test = Found(strangers=found.strangers), Found()
+    for name, pictures in found.pictures.items():
+        train.pictures[name] = [p for p in pictures if p[0] in wanted]
+        test.pictures[name] = [p for p in pictures if p[0] not in wanted]
+    notices.append(
+        f"The list {path.name} names the {_count(train)} training pictures; the other {_count(test)} are for the test."
+    )
+    return train, test
+
+
+def read_list(path: Path, known: Collection[str]) -> set[str]:
+    """The pictures a list names, a line each: CLASS/FILE, folders before it and a number after it are passed over."""
+    try:
+        text = Path(os.path.expanduser(path)).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"cannot read the training list {str(path)!r} ({getattr(error, 'strerror', None) or error}): give a text "
+            "file with one CLASS/FILE a line."
+        ) from error
+    names: set[str] = set()
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        forms = (line.strip(), line.strip().rpartition(" ")[0].strip(" ,\t"))
+        tails = ("/".join(_plain(form).split("/")[-2:]) for form in forms)
+        name = next((tail for tail in tails if tail in known), None)
+        if name is None or name in names:
+            wrong = "is not a picture of this data set" if name is None else "stands there twice"
+            raise UserError(f"line {number} of {path}: {line.strip()[:100]!r} {wrong}: correct the list.")
+        names.add(name)
+    if not names:
+        raise UserError(f"the training list {str(path)!r} names no picture: give one CLASS/FILE a line.")
+    return names
 
 
 def _has_splits(parts: dict[str, os.DirEntry[str]]) -> bool:

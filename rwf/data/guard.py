@@ -28,6 +28,7 @@ class Guard:
         self._extra: np.ndarray | None = None  # looks beyond, only where somebody asked
         self._second_looks = 0
         self._skipped = np.zeros(count, dtype=bool)  # pictures that could not be read
+        self._skipped_tests: set[int] = set()
         self.images_in_stream = count if stream_ids is None else len(stream_ids)
         self.allow_second_look = False
 
@@ -57,6 +58,10 @@ class Guard:
         """These pictures could not be read and were left out."""
         self._skipped[np.asarray(ids, dtype=np.int64)] = True
 
+    def skip_tests(self, ids: Sequence[int] | np.ndarray) -> None:
+        """These test pictures could not be read and were left out; asked again at every evaluation, counted once."""
+        self._skipped_tests.update(np.asarray(ids, dtype=np.int64).tolist())
+
     def certificate(self) -> dict[str, int]:
         """What the run may claim about single pass."""
         looks = self._handed.astype(np.int64)
@@ -68,6 +73,7 @@ class Guard:
             "most_visits": int(looks.max(initial=0)),
             "second_looks": self._second_looks,
             "skipped": int(self._skipped.sum()),
+            "skipped_tests": len(self._skipped_tests),
         }
 
     def state(self) -> dict[str, Tensor]:
@@ -76,6 +82,7 @@ class Guard:
             "handed": torch.from_numpy(self._handed.copy()),
             "skipped": torch.from_numpy(self._skipped.copy()),
             "second_looks": torch.tensor(self._second_looks),
+            "skipped_tests": torch.tensor(sorted(self._skipped_tests), dtype=torch.int64),
         }
         if self._extra is not None:
             state["extra"] = torch.from_numpy(self._extra.copy())
@@ -91,6 +98,7 @@ class Guard:
         self._handed = state["handed"].numpy().astype(np.uint8)
         self._skipped = state["skipped"].numpy().astype(bool)
         self._second_looks = int(state["second_looks"])
+        self._skipped_tests = set(state["skipped_tests"].tolist()) if "skipped_tests" in state else set()
         self._extra = state["extra"].numpy().copy() if "extra" in state else None
 
 

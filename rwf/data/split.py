@@ -60,6 +60,27 @@ def nested_fraction(labels: np.ndarray, fraction: float, seed: int, classes: Seq
     return np.sort(np.concatenate(kept)) if kept else np.zeros(0, dtype=np.int64)
 
 
+def long_tailed(labels: np.ndarray, ids: np.ndarray, imbalance: float, seed: int) -> np.ndarray:
+    """Of these ids (sorted) so many of each class that the r-th of C classes has  n * imbalance ** (-r / (C - 1)).
+
+    n is the mean number of pictures a class (Cui et al., CVPR 2019; Cao et al., NeurIPS 2019); rounded down, at least
+    1, at most what the class has. Which class is large is drawn by the seed.
+    """
+    if not 1 <= imbalance < float("inf"):
+        raise UserError(f"the imbalance is {imbalance}: give how many times the largest class exceeds the smallest.")
+    if imbalance == 1:
+        return ids
+    present = np.unique(labels[ids]).tolist()
+    ranks = torch.randperm(len(present), generator=generator(seed, "long tail")).tolist()
+    kept = []
+    for label, rank in zip(present, ranks, strict=True):
+        mine = ids[labels[ids] == label]
+        count = int(len(ids) / len(present) * imbalance ** (-rank / max(1, len(present) - 1)))
+        order = torch.randperm(len(mine), generator=generator(seed, "long tail pictures", label)).numpy()
+        kept.append(mine[order[: max(1, count)]])
+    return np.sort(np.concatenate(kept))
+
+
 def ranked_split(names: Sequence[str], share: float = 0.8) -> tuple[list[int], list[int]]:
     """The pictures of one class, split by the rank of sha256(name): positions of train and test, each sorted.
 

@@ -11,9 +11,9 @@ from rwf.data.batch import Batch, Boundary, Viewer
 from rwf.data.catalog import Catalog
 from rwf.data.decode import BadImageError
 from rwf.data.guard import Guard
-from rwf.data.orders import ORDERS, Plan
+from rwf.data.orders import ORDERS, Blur, Plan
 from rwf.data.pictures import Pictures
-from rwf.data.split import arrival, nested_fraction, task_groups
+from rwf.data.split import arrival, long_tailed, nested_fraction, task_groups
 from rwf.errors import UserError
 from rwf.seeds import generator
 
@@ -45,7 +45,6 @@ class Stream:
         self._number = {name: i for i, name in enumerate(catalog.classes)}
         self._test_order = torch.randperm(len(catalog.test), generator=generator(TEST_SEED, "test order")).numpy()
         self._anytime = _stratified(catalog.test.labels, self._test_order, ANYTIME)
-        self._bad_tests: set[int] = set()
 
     def __len__(self) -> int:
         return len(self.plan.starts) - 1
@@ -100,7 +99,7 @@ class Stream:
     @property
     def skipped_tests(self) -> int:
         """How many test pictures could not be read so far."""
-        return len(self._bad_tests)
+        return self.guard.certificate()["skipped_tests"]
 
     def _ids(self, number: int) -> np.ndarray:
         return self.plan.ids[self.plan.starts[number] : self.plan.starts[number + 1]]
@@ -118,7 +117,7 @@ class Stream:
             wanted = ids[start : start + size]
             batch = self._batch(self.catalog.test, wanted)
             if len(batch) < len(wanted):
-                self._bad_tests.update(np.setdiff1d(wanted, batch.ids).tolist())
+                self.guard.skip_tests(np.setdiff1d(wanted, batch.ids))
             if len(batch):
                 yield batch
 
@@ -147,9 +146,13 @@ def make_stream(
     batch_size: int = 64,
     seed: int = 0,
     on_bad_image: str = "stop",
+    blur: Blur | None = None,
+    imbalance: float = 1.0,
 ) -> Stream:
     """The stream of a catalog. ``order``: ``split`` (tasks one after another, shuffled inside), ``sorted`` (the
-    same, but class after class), ``iid`` (all shuffled; tasks remain as the groups that are evaluated)."""
+    same, but class after class), ``iid`` (all shuffled), ``blurry``, ``si-blurry`` and ``drift`` (classes come and go
+    as ``blur`` says). In the last four tasks remain as the groups that are evaluated. ``imbalance`` above 1 makes the
+    training classes long-tailed."""
     if batch_size < 1:
         raise UserError(f"the batch size is {batch_size}: give at least 1.")
     if order not in ORDERS:
@@ -164,13 +167,21 @@ def make_stream(
                 f"task {task + 1} of {tasks} ({some}) has no test picture: add one, or ask for fewer tasks."
             )
     kept = nested_fraction(catalog.train.labels, train_fraction, seed, catalog.classes)
+    share = len(kept)
+    kept = long_tailed(catalog.train.labels, kept, imbalance, seed)
     labels = catalog.train.labels[kept]
     by_task = [[kept[labels == label] for label in group] for group in groups]
-    plan = ORDERS[order](by_task, batch_size, seed)
+    plan = ORDERS[order](by_task, batch_size, seed, blur or Blur())
     names = [[catalog.classes[label] for label in group] for group in groups]
     notices = [*catalog.notices, *([notice] if notice else [])]
-    if len(kept) < len(catalog.train):
-        notices.append(f"{len(kept)} of {len(catalog.train)} training pictures are used (fraction {train_fraction}).")
+    if share < len(catalog.train):
+        notices.append(f"{share} of {len(catalog.train)} training pictures are used (fraction {train_fraction}).")
+    if len(kept) < share:
+        counts = np.unique(labels, return_counts=True)[1]
+        notices.append(
+            f"Long-tailed classes: {len(kept)} of {share} training pictures, {counts.max()} in the largest class and "
+            f"{counts.min()} in the smallest (imbalance {imbalance:g})."
+        )
     return Stream(
         catalog, plan, names, viewer=viewer, batch_size=batch_size, notices=notices, on_bad_image=on_bad_image
     )

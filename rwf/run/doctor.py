@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from rwf.data.benchmarks.standing import LOOKS, standing
 from rwf.data.catalog import open_benchmark
 from rwf.data.duplicates import duplicate_notice
 from rwf.errors import UserError
+from rwf.registry import BENCHMARKS
 from rwf.run.world import pick_device
 from rwf.vit.weights import load_backbone
 
@@ -97,8 +99,17 @@ def _backbone(name: str | None) -> list[str]:
 def _benchmark(name: str | None, data_dir: Path | None) -> list[str]:
     if name is None:
         return ["not asked for: --benchmark NAME tries to open one"]
+    lines: list[str] = []
+    official = (BENCHMARKS[name].alias_of or name) if name in BENCHMARKS else ""
+    if official in LOOKS:  # asked of the disk first: the doctor fetches and unpacks nothing
+        found = standing(official, data_dir)
+        if found.state == "nothing":
+            raise UserError(" ".join(found.lines))
+        if found.state == "archive":
+            return found.lines
+        lines += found.lines
     catalog = open_benchmark(name, data_dir=data_dir)
-    lines = [
+    lines += [
         f"{catalog.name}: {len(catalog.classes)} classes, {len(catalog.train)} training and {len(catalog.test)} "
         f"test pictures, hash {catalog.fingerprint[:12]}"
     ]

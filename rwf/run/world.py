@@ -11,6 +11,7 @@ import torch
 
 from rwf import __version__
 from rwf.data.catalog import Catalog, open_benchmark
+from rwf.data.orders import WITH_TASKS, Blur
 from rwf.data.stream import Stream, make_stream
 from rwf.errors import UserError
 from rwf.options import RunOptions
@@ -28,16 +29,18 @@ class World:
     def __init__(self, config: LearnerConfig, options: RunOptions) -> None:
         steady(options.threads)
         self.options = options
-        self.catalog: Catalog = open_benchmark(options.benchmark, data_dir=options.data_dir)
+        self.catalog: Catalog = open_benchmark(
+            options.benchmark, data_dir=options.data_dir, train_list=options.train_list
+        )
         config = replace(config, class_count=len(self.catalog.classes), task_count=options.tasks)
         late = LateStream()
         told = late.told(len(self.catalog.classes), options.tasks)
         self.learner: Learner = make_learner(config, device=pick_device(options.device), told=told)
         order = self.learner.stream_order or options.order
-        if order == "iid" and self.learner.needs & {"boundaries", "task_classes"}:
+        if order not in WITH_TASKS and self.learner.needs & {"boundaries", "task_classes"}:
             raise UserError(
-                f"{config.method} with these options needs task boundaries, which a stream in order iid does not have: "
-                "choose order split, or a mask without tasks (batch, window, seen)."
+                f"{config.method} with these options needs task boundaries, which a stream in order {order} does not "
+                "have: choose order split, or a mask without tasks (batch, window, seen)."
             )
         self.stream: Stream = make_stream(
             self.catalog,
@@ -49,6 +52,8 @@ class World:
             batch_size=options.batch_size,
             seed=options.seed,
             on_bad_image=options.on_bad_image,
+            blur=Blur(options.blurry_n, options.blurry_m, options.drift_width),
+            imbalance=options.imbalance,
         )
         late.open(self.stream, self.learner)
         self.plan = Plan(self.stream, options.anytime)

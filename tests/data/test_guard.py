@@ -26,6 +26,7 @@ def test_the_second_time_raises_and_counts_nothing() -> None:
         "most_visits": 1,
         "second_looks": 0,
         "skipped": 0,
+        "skipped_tests": 0,
     }
 
 
@@ -44,6 +45,7 @@ def test_a_second_look_must_be_declared_and_is_counted_apart() -> None:
         "most_visits": 3,
         "second_looks": 4,
         "skipped": 0,
+        "skipped_tests": 0,
     }
 
 
@@ -97,3 +99,18 @@ def test_one_byte_an_image() -> None:
 def test_a_checkpoint_of_other_data_is_refused() -> None:
     with pytest.raises(UserError, match="counted 5 pictures"):
         Guard(6).restore(Guard(5).state())
+
+
+def test_skipped_test_pictures_are_counted_once_and_survive_a_checkpoint() -> None:
+    guard = Guard(3)
+    guard.skip_tests([4, 7])
+    guard.skip_tests(np.array([7]))
+    assert guard.certificate()["skipped_tests"] == 2
+    again = Guard(3)
+    again.restore(guard.state())
+    again.skip_tests([4])
+    assert again.certificate()["skipped_tests"] == 2
+    old = guard.state()
+    del old["skipped_tests"]  # a checkpoint of an earlier version
+    again.restore(old)
+    assert again.certificate()["skipped_tests"] == 0

@@ -30,6 +30,18 @@ def test_counts_names_and_order(cifar: Catalog) -> None:
     assert any("in training and in test: 3." in notice for notice in cifar.notices)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["split", "blurry", "si-blurry", "drift"])
+def test_a_full_pass(cifar: Catalog, order: str) -> None:
+    stream = make_stream(cifar, viewer=View(seed=0, size=32), tasks=10, order=order, batch_size=64, seed=0)
+    labels = [label for item in stream.items() if isinstance(item, Batch) for label in item.labels]
+    assert len(labels) == 25_000
+    certificate = stream.guard.certificate()
+    assert (certificate["seen"], certificate["most_visits"], certificate["skipped"]) == (25_000, 1, 0)
+    tests = sum(len(batch) for batch in stream.test_batches(stream.classes, 256))
+    assert (tests, stream.skipped_tests) == (5_000, 0)
+
+
 def test_a_few_batches(cifar: Catalog) -> None:
     stream = make_stream(cifar, viewer=View(seed=0, size=64), tasks=10, batch_size=64, seed=0)
     assert len(stream) == 10 * 40  # 2,500 pictures a task, the last batch of 4 kept
