@@ -38,9 +38,130 @@ METHODS: dict[str, Entry] = {
         "rwf.methods.finetune:Finetune", "the whole network trained on the stream, nothing against forgetting"
     ),
     "joint": Entry("rwf.methods.joint:Joint", "the whole network trained on the same pictures in random order"),
+    "er": Entry(
+        "rwf.methods.er:ER",
+        "with each batch of the stream a batch out of a memory",
+        "On Tiny Episodic Memories in Continual Learning",
+    ),
+    "er_ace": Entry(
+        "rwf.methods.er_ace:ERACE",
+        "replay in which new pictures compete among their own classes only",
+        "New Insights on Reducing Abrupt Representation Change in Online Continual Learning",
+    ),
+    "agem": Entry(
+        "rwf.methods.agem:AGEM",
+        "steps that do not raise the loss on a memory",
+        "Efficient Lifelong Learning with A-GEM",
+    ),
+    "ewc_pp": Entry(
+        "rwf.methods.ewc_pp:EWCpp",
+        "weights that mattered for earlier tasks are pulled back",
+        "Riemannian Walk for Incremental Learning: Understanding Forgetting and Intransigence",
+    ),
+    "mir": Entry(
+        "rwf.methods.mir:MIR",
+        "replay of the pictures that the next step would hurt most",
+        "Online Continual Learning with Maximally Interfered Retrieval",
+    ),
+    "gdumb": Entry(
+        "rwf.methods.gdumb:GDumb",
+        "a balanced memory, and a network trained on it when asked",
+        "GDumb: A Simple Approach that Questions Our Progress in Continual Learning",
+    ),
+    "pcr": Entry(
+        "rwf.methods.pcr:PCR",
+        "replay with a contrast of pictures and the class proxies of their batch",
+        "PCR: Proxy-based Contrastive Replay for Online Class-Incremental Continual Learning",
+    ),
+    "der_pp": Entry(
+        "rwf.methods.der_pp:DERpp",
+        "replay with labels and with the scores of the time",
+        "Dark Experience for General Continual Learning: a Strong, Simple Baseline",
+    ),
+    "lode": Entry(
+        "rwf.methods.lode:LODE",
+        "DER++ with the loss split into new-or-old and which of the new",
+        "Loss Decoupling for Task-Agnostic Continual Learning",
+    ),
+    "ema_der_pp": Entry(
+        "rwf.methods.ema_der_pp:EMADERpp",
+        "DER++ whose averaged weights answer",
+        "Improving Online Continual Learning Performance and Stability with Temporal Ensembles",
+    ),
+    "ema_rar": Entry(
+        "rwf.methods.ema_rar:EMARAR",
+        "several augmented steps on each batch and replay, averaged weights answer",
+        "Improving Online Continual Learning Performance and Stability with Temporal Ensembles",
+    ),
+    "ncm": Entry(
+        "rwf.methods.ncm:NCM",
+        "the class whose mean frozen feature is nearest",
+        "Distance-Based Image Classification: Generalizing to New Classes at Near-Zero Cost",
+    ),
+    "slda": Entry(
+        "rwf.methods.slda:SLDA",
+        "linear discriminant analysis of frozen features, from sums",
+        "Lifelong Machine Learning with Deep Streaming Linear Discriminant Analysis",
+    ),
+    "ranpac": Entry(
+        "rwf.methods.ranpac:RanPAC",
+        "ridge regression on random features of the frozen backbone, from sums",
+        "RanPAC: Random Projections and Pre-trained Models for Continual Learning",
+    ),
+    "vpt": Entry(
+        "rwf.methods.vpt:VPT",
+        "learned tokens in the first blocks: RwF without retrieval",
+        "Visual Prompt Tuning",
+    ),
+    "l2p": Entry(
+        "rwf.methods.l2p:L2P",
+        "prompts out of a pool join the sequence",
+        "Learning to Prompt for Continual Learning",
+    ),
+    "dual_prompt": Entry(
+        "rwf.methods.dual_prompt:DualPrompt",
+        "prefixes for all pictures, and prefixes of the task chosen by key",
+        "DualPrompt: Complementary Prompting for Rehearsal-free Continual Learning",
+    ),
+    "coda_prompt": Entry(
+        "rwf.methods.coda_prompt:CodaPrompt",
+        "prefixes as sums of learned components, a share of them a task",
+        "CODA-Prompt: COntinual Decomposed Attention-based Prompting for Rehearsal-Free Continual Learning",
+    ),
+    "online_lora": Entry(
+        "rwf.methods.online_lora:OnlineLoRA",
+        "low-rank pairs, frozen when the loss is flat",
+        "Online-LoRA: Task-free Online Continual Learning via Low Rank Adaptation",
+    ),
+    "aper_adapter": Entry(
+        "rwf.methods.aper_adapter:APERAdapter",
+        "adapters trained on the first task, then prototypes",
+        "Revisiting Class-Incremental Learning with Pre-Trained Models: "
+        "Generalizability and Adaptivity are All You Need",
+    ),
+    "ease": Entry(
+        "rwf.methods.ease:EASE",
+        "adapters for each task, prototypes in every one's space",
+        "Expandable Subspace Ensemble for Pre-Trained Model-Based Class-Incremental Learning",
+    ),
+    "inflora": Entry(
+        "rwf.methods.inflora:InfLoRA",
+        "a low-rank branch a task, designed not to disturb earlier ones",
+        "InfLoRA: Interference-Free Low-Rank Adaptation for Continual Learning",
+    ),
 }
 
-BENCHMARKS: dict[str, Entry] = {}
+BENCHMARKS: dict[str, Entry] = {
+    "split-cifar100": Entry("rwf.data.benchmarks.cifar:open_cifar100", "CIFAR-100, 100 classes, official split"),
+    "split-imagenet-r": Entry(
+        "rwf.data.benchmarks.imagenet:open_imagenet_r", "ImageNet-R, 200 classes, 80 % for training by rank"
+    ),
+    "split-imagenet-sketch": Entry(
+        "rwf.data.benchmarks.imagenet:open_imagenet_sketch", "ImageNet-Sketch, 1000 classes, 80 % for training by rank"
+    ),
+    "split-imagenet-s": Entry("", "what the paper calls Split-ImageNet-S", alias_of="split-imagenet-sketch"),
+    "split-cub200": Entry("rwf.data.benchmarks.cub:open_cub200", "CUB-200-2011, 200 species, official split"),
+}
 """Benchmarks with a name of their own; ``rwf.data`` opens them."""
 
 BENCHMARK_FORMS: dict[str, Entry] = {
@@ -53,7 +174,6 @@ BACKBONE_FORMS: dict[str, Entry] = {
     "TIMM_NAME": Entry("", "a plain ViT of timm with its weights, e.g. vit_base_patch16_224.augreg_in21k"),
     "PATH.safetensors": Entry("", "a weights file whose metadata names its architecture"),
     "TIMM_NAME@PATH.safetensors": Entry("", "a weights file that does not say what it holds"),
-    "TIMM_NAME@PATH.safetensors": Entry("", "the same for a file that does not name its architecture"),
     "random:WIDTHxDEPTH": Entry("", "a small ViT with seeded random weights, e.g. random:64x3, for tests"),
     "random:TIMM_NAME": Entry("", "a ViT of timm with seeded random weights, nothing is downloaded"),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rwf.parts.gradient import GradientLearner
+from rwf.parts.protocol import UNMASKED
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -21,16 +22,7 @@ class Finetune(GradientLearner):
     weight_decay: float = 0.0
     """L2 decay of the trained weights."""
 
-    paper_options = {
-        "mask": "none",
-        "head": "linear",
-        "lr": 1e-4,
-        "head_lr": None,
-        "weight_decay": 1e-4,
-        "clip": 0.0,
-        "normalize": "none",
-        "test_view": "cut",
-    }
+    paper_options = UNMASKED | {"lr": 0.0001, "weight_decay": 0.0001}
 
     def setup(self) -> None:
         self.vit.requires_grad_(True)

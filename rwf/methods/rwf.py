@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rwf.parts.gradient import GradientLearner
+from rwf.parts.protocol import MASKED
 from rwf.vit.routing import Routing
 
 
@@ -42,14 +43,7 @@ class RwF(GradientLearner):
     train_kv: Literal["none", "k", "v", "both"] = "none"
     """Train W_K or W_V too (the paper does not)."""
 
-    paper_options = {
-        "mask": "task",
-        "head": "linear",
-        "normalize": "none",
-        "test_view": "cut",
-        "lr": 2.5e-3,
-        "head_lr": None,
-    }
+    paper_options = MASKED | {"lr": 0.0025}
 
     def setup(self) -> None:
         self.plug = Routing(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from rwf.data.batch import Batch
 from rwf.errors import UserError
+from rwf.parts.gradient import GradientLearner
 from rwf.parts.shadow import follow
 
 
@@ -64,3 +67,58 @@ class WeightAverage:
 def _exchange(parameters: Mapping[str, Tensor], average: Mapping[str, Tensor]) -> None:
     for name, parameter in parameters.items():
         parameter.data, average[name].data = average[name].data, parameter.data
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Averaged(GradientLearner):
+    """Written before any gradient method (``class Mine(Averaged, DERpp)``): an average of its weights answers.
+
+    What is learned stays as it was, bit for bit; training never reads the average.
+    """
+
+    average_start: float = 0.9
+    """Rate of the average during its warm-up."""
+    average_end: float = 0.99
+    """Rate of the average afterwards."""
+    average_warmup: int = 79
+    """Batches of the stream until the rate changes (about a task's)."""
+
+    answers_while_learning = False  # what is known before a step is the training weights' answer
+
+    def _check_numbers(self) -> None:
+        super()._check_numbers()
+        if self.average_warmup < 0:
+            raise UserError(f"average_warmup is {self.average_warmup}; give a number of batches, 0 or more.")
+
+    def setup(self) -> None:
+        super().setup()
+        warmup = self.average_warmup * self.steps_each_batch
+        self.average = WeightAverage(warmup=warmup, start=self.average_start, end=self.average_end)
+
+    @property
+    def steps_each_batch(self) -> int:
+        """Steps of the optimiser for each batch of the stream."""
+        return 1
+
+    def adopt(self) -> None:
+        super().adopt()
+        self.average.begin(self.trained())
+
+    def backward(self, batch: Batch, rows: Tensor) -> Tensor:
+        """Rows of the head that get their beginning in this step begin there in the average too."""
+        assert self.classifier is not None
+        begun = self.classifier.begun.clone()
+        value = super().backward(batch, rows)
+        fresh = self.classifier.begun & ~begun
+        if bool(fresh.any()):
+            self.average.begin(self.trained())
+            self.average.weights["classifier.weight"][fresh] = self.classifier.weight.data[fresh]
+        return value
+
+    def step(self) -> None:
+        super().step()
+        self.average.update(self.trained())
+
+    def answer(self, x: Tensor) -> Tensor:
+        with self.average.applied(self.trained()):
+            return super().answer(x)

@@ -88,6 +88,15 @@ class RunningFisher:
         if self.official:
             self.count = 0
 
+    @torch.no_grad()
+    def begin_rows(self, name: str, parameter: nn.Parameter, rows: Tensor) -> None:
+        """These rows of a parameter have just got their first value; what stood there before did not matter."""
+        for kept in (self.squares, self.running, self.importance):
+            if name in kept:
+                follow(kept, {name: parameter}, "zeros")[0][rows] = 0.0
+        if name in self.reference:
+            follow(self.reference, {name: parameter}, "copy")[0][rows] = parameter[rows]
+
     def state(self) -> tuple[dict[str, Tensor], Any]:
         kept = {"squares": self.squares, "running": self.running}
         kept |= {"importance": self.importance, "reference": self.reference}

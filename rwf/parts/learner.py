@@ -44,6 +44,8 @@ class Learner:
     """``update`` leaves in ``self.answered`` what ``answer`` would have said of the batch's first train view."""
     stream_order: ClassVar[str | None] = None
     """The order of the stream that defines this method (joint: iid), where it has one."""
+    toy_options: ClassVar[Mapping[str, Any]] = {}
+    """Options that suit a stream of 320 pictures (a small memory, few epochs), for the conformance suite."""
     paper_options: ClassVar[Mapping[str, Any]] = {}
     """Options, of the run and of the method, that reproduce the method's row of the paper's tables."""
 
@@ -134,6 +136,11 @@ class Learner:
     def replays(self) -> int:
         """Pictures handed out again by memories."""
         return sum(part.replays for _, part in self.kept() if hasattr(part, "replays"))
+
+    @property
+    def trained_before(self) -> int:
+        """Sets of trained numbers that were put away; what is trained now has their names and begins anew."""
+        return 0
 
     @property
     def gradient_steps(self) -> int:

@@ -30,7 +30,7 @@ def decoupled_terms(logits: Tensor, rows: Tensor, old: Tensor, new: Tensor) -> t
 
 
 def decoupled_loss(
-    logits: Tensor, rows: Tensor, old: Tensor, new: Tensor, *, ratio: float, task: int, intra_weight: float = 1.0
+    logits: Tensor, rows: Tensor, old: Tensor, new: Tensor, *, ratio: float, task: float, intra_weight: float = 1.0
 ) -> Tensor:
     """LODE: (ratio / task) mean inter + intra_weight mean intra; the more tasks there are, the less old is pushed."""
     inter, intra = decoupled_terms(logits, rows, old, new)

@@ -135,8 +135,13 @@ class Memory:
 
     def draw(self, n: int, step: int, *, name: str = "draw", views: int = 1) -> Replay:
         """Up to ``n`` different pictures at random; two draws in one step need two names."""
+        return self.hand_out(self.sample(n, step, name=name), views=views)
+
+    def sample(self, n: int, step: int, *, name: str = "draw") -> list[int]:
+        """The slots that ``draw`` would hand out; nothing is counted."""
         order = torch.randperm(len(self.items), generator=generator(self.seed, f"memory {name}", step))
-        return self.hand_out(order[:n].tolist(), views=views)
+        slots: list[int] = order[:n].tolist()
+        return slots
 
     def hand_out(self, slots: Sequence[int], *, views: int = 1) -> Replay:
         """The pictures in these slots, at train views that were not used before (``views`` of them each)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -30,20 +30,32 @@ def call_with(
     return functional_call(_Call(module, function), {f"module.{name}": w for name, w in weights.items()}, (x,))
 
 
-@torch.no_grad()
-def sgd_step(parameters: Mapping[str, nn.Parameter], lr: float) -> dict[str, Tensor]:
-    """The weights after a plain step along the gradients there are; nothing is changed."""
-    return {name: p - lr * p.grad for name, p in parameters.items() if p.grad is not None}
+def clipping(parameters: Iterable[nn.Parameter], clip: float) -> float:
+    """What a bound of the joint norm would multiply the gradients there are by; 0 is no bound."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    return min(1.0, clip / (float(nn.utils.get_total_norm(gradients)) + 1e-6)) if clip else 1.0
 
 
 @torch.no_grad()
-def adam_step(optimizer: NamedOptimizer) -> dict[str, Tensor]:
+def sgd_step(
+    parameters: Mapping[str, nn.Parameter], lr: float | Mapping[str, float], clip: float = 0.0
+) -> dict[str, Tensor]:
+    """The weights after a plain step along the gradients there are, at one rate or one for each name."""
+    rates = lr if isinstance(lr, Mapping) else dict.fromkeys(parameters, lr)
+    factor = clipping(parameters.values(), clip)
+    return {name: p - rates[name] * factor * p.grad for name, p in parameters.items() if p.grad is not None}
+
+
+@torch.no_grad()
+def adam_step(optimizer: NamedOptimizer, clip: float = 0.0) -> dict[str, Tensor]:
     """The weights after a step preconditioned as this Adam would (without its momentum); nothing is changed.
 
     At the rates at which ViTs are fine-tuned a plain step moves nothing, and differences of losses before and after
-    it are rounding errors; this is the step that the stream batch is about to cause.
+    it are rounding errors; this is the step that the stream batch is about to cause. Its gradient is clipped as
+    those are whose squares Adam holds, or the two would not be of one size.
     """
     assert optimizer.torch is not None
+    factor = clipping(optimizer.parameters.values(), clip)
     group = optimizer.torch.param_groups[0]
     out = {}
     for name, p in optimizer.parameters.items():
@@ -52,9 +64,9 @@ def adam_step(optimizer: NamedOptimizer) -> dict[str, Tensor]:
         kept = optimizer.torch.state.get(p, {})
         count = float(kept["step"]) + 1 if kept else 1.0
         squares = kept["exp_avg_sq"] if kept else torch.zeros_like(p)
-        beta = group["betas"][1]
-        scale = squares.lerp(p.grad.square(), 1 - beta).div_(1 - beta**count).sqrt_().add_(group["eps"])
-        out[name] = p - optimizer.rates[name] * p.grad / scale
+        beta, gradient = group["betas"][1], p.grad * factor
+        scale = squares.lerp(gradient.square(), 1 - beta).div_(1 - beta**count).sqrt_().add_(group["eps"])
+        out[name] = p - optimizer.rates[name] * gradient / scale
     return out
 
 

@@ -14,7 +14,7 @@ def follow(kept: dict[str, Tensor], parameters: Mapping[str, Tensor], fill: Lite
     """The kept tensors in the order of the parameters; what is missing (all of it, or new rows) is filled in."""
     for name, parameter in parameters.items():
         old = kept.get(name)
-        if old is not None and old.shape == parameter.shape and old.device == parameter.device:
+        if old is not None and all(getattr(old, w) == getattr(parameter, w) for w in ("shape", "device", "dtype")):
             continue
         fresh = torch.zeros_like(parameter) if fill == "zeros" else parameter.detach().clone()
         if old is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -107,6 +109,26 @@ class DualMemory(nn.Module):
         if not bool(self.retains) and occupied > self.width / 2:
             complete, _ = torch.linalg.qr(self.basis, mode="complete")
             self.basis, self.retains = complete[:, occupied:], torch.ones_like(self.retains)
+
+
+class DualMemories(nn.ModuleList):
+    """One memory for each block."""
+
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__(DualMemory(width) for _ in range(depth))
+
+    def __iter__(self) -> Iterator[DualMemory]:
+        return cast(Iterator[DualMemory], super().__iter__())
+
+    def update_all(self, moments: InputMoments, threshold: float) -> None:
+        """A task whose inputs were collected has been learned."""
+        for block, memory in enumerate(self):
+            memory.update(moments.mean(block), threshold)
+
+    def designs(self, moments: InputMoments, rank: int) -> Iterator[Tensor]:
+        """A down-projection for each block, from the inputs that were collected."""
+        for block, memory in enumerate(self):
+            yield memory.design(moments.mean(block), rank)
 
 
 def energy_threshold(task: int, tasks: int, first: float = 0.95, last: float = 1.0) -> float:

@@ -19,6 +19,7 @@ from rwf.data.stream import Stream, make_stream
 from rwf.parts.gradient import GradientLearner
 from rwf.parts.learner import Learner
 from rwf.parts.memory import Memory
+from rwf.registry import resolve_method
 from rwf.run.build import LearnerConfig, load, make_learner
 from rwf.run.evaluate import guess
 from rwf.run.step import LateStream, drive
@@ -53,7 +54,7 @@ class Subject:
         config = LearnerConfig(
             self.method,
             BACKBONE,
-            dict(self.options),
+            {**getattr(resolve_method(self.method), "toy_options", {}), **self.options},
             seed=seed,
             precision=precision,
             class_count=CLASSES,
@@ -162,7 +163,7 @@ def prediction_ignores_neighbours(subject: Subject) -> None:
 
 def learns(subject: Subject, batch_size: int, seed: int) -> None:
     """At least three times chance on the toy stream at the end."""
-    learner, stream = subject.make(seed=seed, batch_size=batch_size, train=32 if batch_size > 1 else 12)
+    learner, stream = subject.make(seed=seed, batch_size=batch_size, train=32 if batch_size > 1 else 6)
     run_through(learner, stream, seed)
     catalog = stream.catalog
     guesses = guess(learner, catalog, stream.test_batches(stream.classes, 64))
@@ -253,8 +254,10 @@ def trains_what_it_says(subject: Subject) -> None:
     """Every parameter that wants gradients is changed by learning."""
     learner, stream = subject.make()
     run_through(learner, stream, end=1)
+    learner.prepare()
     start = {name: p.detach().clone() for name, p in learner.trained().items()}
     run_through(learner, stream, start=1)
+    learner.prepare()
     same = [
         n for n, p in learner.trained().items() if n in start and p.shape == start[n].shape and torch.equal(p, start[n])
     ]
