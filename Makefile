@@ -4,7 +4,7 @@ WORKERS ?= 2
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help install check format test test-slow clean
+.PHONY: help install demo check format test test-slow clean
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -17,6 +17,9 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 install: $(READY) ## the environment in .venv
+
+demo: $(READY) ## a first look in three minutes: a table, and a page to open
+	$(BIN)/rwf demo
 
 check: $(READY) ## format, lint, types, import rule
 	$(BIN)/ruff format --check .

@@ -131,7 +131,7 @@ def read_options(
     made: dict[str, Any] = {_word(title): _plain(cls, title, defaults, positional) for title, cls in groups.items()}
     config: tuple[Any, ...] = (tyro.conf.OmitArgPrefixes,)
     if positional:
-        config += (tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff)
+        config += (tyro.conf.PositionalRequiredArgs,)
     several = len(made) > 1
     command: Any = make_dataclass("Command", list(made.items())) if several else next(iter(made.values()))
     parsed = tyro.cli(command, args=list(arguments), prog=prog, description=about, config=config)
@@ -190,7 +190,9 @@ def _annotation(name: str, hint: Any, text: str, default: Field[Any], positional
             "{" + ",".join(map(str, get_args(kind))) + "}" if get_origin(kind) is Literal else kind.__name__.upper()
         )
     hint_text = "" if default.default is None or default.default is False or (required and positional) else None
-    return Annotated[hint, tyro.conf.arg(help=text, metavar=metavar, help_behavior_hint=hint_text)]
+    made: Any = Annotated[hint, tyro.conf.arg(help=text, metavar=metavar, help_behavior_hint=hint_text)]
+    off: Any = tyro.conf.FlagCreatePairsOff
+    return off[made] if positional and default.default is False else made  # --x, no --no-x
 
 
 def _word(title: str) -> str:

@@ -27,127 +27,180 @@ class Entry:
     alias_of: str = ""
 
 
-METHODS: dict[str, Entry] = {
-    "rwf": Entry(
+@dataclass(frozen=True)
+class MethodEntry(Entry):
+    """A method, with what is known of its default configuration without importing it (tests compare with the class)."""
+
+    needs: tuple[str, ...] = ()
+    """What it must be told."""
+    trainable_percent: float = 0.0
+    """Trained in a task, head apart, of ViT-B/16 with its 1000-class head."""
+
+
+METHODS: dict[str, MethodEntry] = {
+    "rwf": MethodEntry(
         "rwf.methods.rwf:RwF",
         "learned queries retrieve prompts from the tokens of the first blocks",
         "Routing without Forgetting",
+        trainable_percent=2.132,
     ),
-    "linear_probe": Entry("rwf.methods.linear_probe:LinearProbe", "a linear head on frozen features"),
-    "finetune": Entry(
-        "rwf.methods.finetune:Finetune", "the whole network trained on the stream, nothing against forgetting"
+    "linear_probe": MethodEntry("rwf.methods.linear_probe:LinearProbe", "a linear head on frozen features"),
+    "finetune": MethodEntry(
+        "rwf.methods.finetune:Finetune",
+        "the whole network trained on the stream, nothing against forgetting",
+        trainable_percent=99.112,
     ),
-    "joint": Entry("rwf.methods.joint:Joint", "the whole network trained on the same pictures in random order"),
-    "er": Entry(
+    "joint": MethodEntry(
+        "rwf.methods.joint:Joint",
+        "the whole network trained on the same pictures in random order",
+        trainable_percent=99.112,
+    ),
+    "er": MethodEntry(
         "rwf.methods.er:ER",
         "with each batch of the stream a batch out of a memory",
         "On Tiny Episodic Memories in Continual Learning",
+        needs=("memory",),
+        trainable_percent=99.112,
     ),
-    "er_ace": Entry(
+    "er_ace": MethodEntry(
         "rwf.methods.er_ace:ERACE",
         "replay in which new pictures compete among their own classes only",
         "New Insights on Reducing Abrupt Representation Change in Online Continual Learning",
+        needs=("memory",),
+        trainable_percent=99.112,
     ),
-    "agem": Entry(
+    "agem": MethodEntry(
         "rwf.methods.agem:AGEM",
         "steps that do not raise the loss on a memory",
         "Efficient Lifelong Learning with A-GEM",
+        needs=("memory",),
+        trainable_percent=99.112,
     ),
-    "ewc_pp": Entry(
+    "ewc_pp": MethodEntry(
         "rwf.methods.ewc_pp:EWCpp",
         "weights that mattered for earlier tasks are pulled back",
         "Riemannian Walk for Incremental Learning: Understanding Forgetting and Intransigence",
+        needs=("boundaries",),
+        trainable_percent=99.112,
     ),
-    "mir": Entry(
+    "mir": MethodEntry(
         "rwf.methods.mir:MIR",
         "replay of the pictures that the next step would hurt most",
         "Online Continual Learning with Maximally Interfered Retrieval",
+        needs=("memory",),
+        trainable_percent=99.112,
     ),
-    "gdumb": Entry(
+    "gdumb": MethodEntry(
         "rwf.methods.gdumb:GDumb",
         "a balanced memory, and a network trained on it when asked",
         "GDumb: A Simple Approach that Questions Our Progress in Continual Learning",
+        needs=("memory",),
+        trainable_percent=99.112,
     ),
-    "pcr": Entry(
+    "pcr": MethodEntry(
         "rwf.methods.pcr:PCR",
         "replay with a contrast of pictures and the class proxies of their batch",
         "PCR: Proxy-based Contrastive Replay for Online Class-Incremental Continual Learning",
+        needs=("memory",),
+        trainable_percent=99.112,
     ),
-    "der_pp": Entry(
+    "der_pp": MethodEntry(
         "rwf.methods.der_pp:DERpp",
         "replay with labels and with the scores of the time",
         "Dark Experience for General Continual Learning: a Strong, Simple Baseline",
+        needs=("memory",),
+        trainable_percent=99.112,
     ),
-    "lode": Entry(
+    "lode": MethodEntry(
         "rwf.methods.lode:LODE",
         "DER++ with the loss split into new-or-old and which of the new",
         "Loss Decoupling for Task-Agnostic Continual Learning",
+        needs=("boundaries", "memory"),
+        trainable_percent=99.112,
     ),
-    "ema_der_pp": Entry(
+    "ema_der_pp": MethodEntry(
         "rwf.methods.ema_der_pp:EMADERpp",
         "DER++ whose averaged weights answer",
         "Improving Online Continual Learning Performance and Stability with Temporal Ensembles",
+        needs=("memory",),
+        trainable_percent=99.112,
     ),
-    "ema_rar": Entry(
+    "ema_rar": MethodEntry(
         "rwf.methods.ema_rar:EMARAR",
         "several augmented steps on each batch and replay, averaged weights answer",
         "Improving Online Continual Learning Performance and Stability with Temporal Ensembles",
+        needs=("memory",),
+        trainable_percent=99.112,
     ),
-    "ncm": Entry(
+    "ncm": MethodEntry(
         "rwf.methods.ncm:NCM",
         "the class whose mean frozen feature is nearest",
         "Distance-Based Image Classification: Generalizing to New Classes at Near-Zero Cost",
     ),
-    "slda": Entry(
+    "slda": MethodEntry(
         "rwf.methods.slda:SLDA",
         "linear discriminant analysis of frozen features, from sums",
         "Lifelong Machine Learning with Deep Streaming Linear Discriminant Analysis",
     ),
-    "ranpac": Entry(
+    "ranpac": MethodEntry(
         "rwf.methods.ranpac:RanPAC",
         "ridge regression on random features of the frozen backbone, from sums",
         "RanPAC: Random Projections and Pre-trained Models for Continual Learning",
     ),
-    "vpt": Entry(
+    "vpt": MethodEntry(
         "rwf.methods.vpt:VPT",
         "learned tokens in the first blocks: RwF without retrieval",
         "Visual Prompt Tuning",
+        trainable_percent=0.08,
     ),
-    "l2p": Entry(
+    "l2p": MethodEntry(
         "rwf.methods.l2p:L2P",
         "prompts out of a pool join the sequence",
         "Learning to Prompt for Continual Learning",
+        trainable_percent=0.053,
     ),
-    "dual_prompt": Entry(
+    "dual_prompt": MethodEntry(
         "rwf.methods.dual_prompt:DualPrompt",
         "prefixes for all pictures, and prefixes of the task chosen by key",
         "DualPrompt: Complementary Prompting for Rehearsal-free Continual Learning",
+        needs=("boundaries", "task_count"),
+        trainable_percent=0.293,
     ),
-    "coda_prompt": Entry(
+    "coda_prompt": MethodEntry(
         "rwf.methods.coda_prompt:CodaPrompt",
         "prefixes as sums of learned components, a share of them a task",
         "CODA-Prompt: COntinual Decomposed Attention-based Prompting for Rehearsal-Free Continual Learning",
+        needs=("boundaries", "task_count"),
+        trainable_percent=4.436,
     ),
-    "online_lora": Entry(
+    "online_lora": MethodEntry(
         "rwf.methods.online_lora:OnlineLoRA",
         "low-rank pairs, frozen when the loss is flat",
         "Online-LoRA: Task-free Online Continual Learning via Low Rank Adaptation",
+        needs=("memory",),
+        trainable_percent=0.17,
     ),
-    "aper_adapter": Entry(
+    "aper_adapter": MethodEntry(
         "rwf.methods.aper_adapter:APERAdapter",
         "adapters trained on the first task, then prototypes",
         "Revisiting Class-Incremental Learning with Pre-Trained Models: "
         "Generalizability and Adaptivity are All You Need",
+        needs=("boundaries",),
+        trainable_percent=1.374,
     ),
-    "ease": Entry(
+    "ease": MethodEntry(
         "rwf.methods.ease:EASE",
         "adapters for each task, prototypes in every one's space",
         "Expandable Subspace Ensemble for Pre-Trained Model-Based Class-Incremental Learning",
+        needs=("boundaries", "task_classes"),
+        trainable_percent=1.374,
     ),
-    "inflora": Entry(
+    "inflora": MethodEntry(
         "rwf.methods.inflora:InfLoRA",
         "a low-rank branch a task, designed not to disturb earlier ones",
         "InfLoRA: Interference-Free Low-Rank Adaptation for Continual Learning",
+        needs=("boundaries", "task_classes", "task_count"),
+        trainable_percent=0.17,
     ),
 }
 

@@ -18,6 +18,8 @@ from tests.shared import shared
 
 MATRICES = ["full_random", "lower_triangular", "realistic_decay"]
 PERCENT = st.floats(0, 100)
+TASK_METRICS = """forgetting forgetting_all_tasks forgetting_after_learning backward_transfer learning_accuracy
+average_incremental_accuracy""".split()
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +149,67 @@ def test_a_missing_last_evaluation_is_not_passed_over() -> None:
     r = [[90.0, math.nan], [math.nan, 80.0]]
     assert math.isnan(metrics.final_accuracy(r))
     assert math.isnan(metrics.forgetting(r))
+
+
+# -- streams without tasks -----------------------------------------------------------------------------------------
+
+
+def test_a_group_is_learned_at_the_first_evaluation_by_which_half_of_it_has_come() -> None:
+    groups = [0, 0, 0, 1, 1, 0, 1, 1, 2, 0, 2, 1]
+    assert metrics.learned_at(groups, [4, 8, 12], 3).tolist() == [0, 1, 2]  # 3 of 5 by 4; 1 of 5, then 4, by 8
+    assert metrics.learned_at(groups, [2, 3, 9, 12], 3).tolist() == [1, 2, 2]  # exactly half of group 2 is enough
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6))
+def test_where_task_follows_task_each_is_learned_at_its_own_evaluation(sizes: list[int]) -> None:
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    assert metrics.learned_at(groups, np.cumsum(sizes), len(sizes)).tolist() == list(range(len(sizes)))
+
+
+def test_without_tasks_by_hand() -> None:
+    nan = math.nan
+    r = [[nan, 40.0], [30.0, 60.0], [50.0, 55.0], [20.0, 65.0]]  # four evaluations, two groups
+    learned = [2, 1]
+    assert metrics.learning_accuracy(r, learned) == pytest.approx((50 + 60) / 2)
+    assert metrics.forgetting(r, learned) == pytest.approx((30 + 0) / 2)
+    assert metrics.forgetting_all_tasks(r, learned) == pytest.approx((30 + 0) / 2)
+    assert metrics.forgetting_after_learning(r, learned) == pytest.approx((30 - 5) / 2)
+    assert metrics.backward_transfer(r, learned) == pytest.approx(-(30 - 5) / 2)
+    assert metrics.average_incremental_accuracy(r, learned) == pytest.approx((40 + 45 + 52.5 + 42.5) / 4)
+    assert math.isnan(metrics.forgetting(r, [3, 3]))  # learned at the very end: nothing can have been forgotten
+    found = metrics.summary(r, learned=learned)
+    assert found["learning_accuracy"] == pytest.approx(55)
+    assert None not in [found[key] for key in ("forgetting", "backward_transfer", "average_incremental_accuracy")]
+
+
+@given(matrices())
+def test_tasks_are_groups_learned_one_after_another(r: np.ndarray) -> None:
+    seen = learned_only(r)
+    own = range(len(r))
+    for name in TASK_METRICS:
+        metric = getattr(metrics, name)
+        assert metric(seen, own) == pytest.approx(metric(seen), nan_ok=True)
+
+
+@given(matrices(least=2), st.data())
+def test_what_holds_whenever_a_group_is_learned(r: np.ndarray, data: st.DataObject) -> None:
+    at = data.draw(st.lists(st.integers(0, len(r) - 1), min_size=len(r), max_size=len(r)))
+    lasting = [j for j in range(len(r)) if at[j] < len(r) - 1]
+    if lasting:
+        assert metrics.forgetting(r, at) >= metrics.forgetting_after_learning(r, at) - 1e-9
+        assert metrics.forgetting(r, at) == pytest.approx(
+            np.mean([max(r[i, j] for i in range(at[j], len(r))) - r[-1, j] for j in lasting])
+        )
+    assert r.min() - 1e-9 <= metrics.learning_accuracy(r, at) <= r.max() + 1e-9
+    assert metrics.forgetting_all_tasks(r, at) == pytest.approx(metrics.forgetting_all_tasks(r))
+
+
+def test_points_at_which_a_group_was_not_asked_are_no_accuracy() -> None:
+    nan = math.nan
+    by_task = np.array([[80.0, nan], [nan, 50.0], [30.0, nan], [60.0, 60.0]])
+    curve = metrics.Curve(np.array([1.0, 2, 3, 4]), np.array([80.0, 50, 30, 60]), by_task, np.array([2.0, 2]))
+    assert metrics.worst_case_accuracy(curve) == pytest.approx((30 + 60) / 2)
+    assert metrics.stability_gap(curve) == pytest.approx(((60 - 30) + (50 - 60)) / 2)
 
 
 # -- what holds of any run -----------------------------------------------------------------------------------------

@@ -18,6 +18,11 @@ def test_every_registered_method_can_be_loaded_and_says_what_it_is(name: str) ->
     assert not entry.alias_of or entry.alias_of in registry.METHODS
 
 
+@pytest.mark.parametrize("name", sorted(registry.METHODS))
+def test_the_needs_on_the_list_are_those_of_the_method(name: str) -> None:
+    assert registry.METHODS[name].needs == tuple(sorted(registry.resolve_method(name)().needs))
+
+
 def test_a_close_name_is_suggested_and_a_far_one_answered_with_the_list() -> None:
     with pytest.raises(UserError, match="no method 'finetun'; did you mean 'finetune'"):
         registry.resolve_method("finetun")

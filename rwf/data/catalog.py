@@ -11,8 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from rwf.data.duplicates import notice_at_open
 from rwf.data.pictures import Pictures, Store
 from rwf.errors import UserError
+
+FORMS = {"folder": "rwf.data.folder:open_folder", "parquet": "rwf.data.parquet:open_parquet"}
+"""Who opens a person's own data. Named, not imported, as in the registry: every opener makes a catalog."""
 
 
 @dataclass(frozen=True)
@@ -53,25 +57,26 @@ def build_catalog(
     return Catalog(name, tuple(classes), splits[0], splits[1], source, total.hexdigest(), tuple(notices))
 
 
-def open_benchmark(spec: str, *, data_dir: Path | None = None, train_list: Path | None = None) -> Catalog:
+def open_benchmark(
+    spec: str, *, data_dir: Path | None = None, train_list: Path | None = None, duplicates: bool = True
+) -> Catalog:
     """The catalog of ``parquet:PATH``, ``folder:PATH`` or a registered benchmark.
 
-    ``train_list`` names the training pictures of a benchmark that has no official split.
+    ``train_list`` names the training pictures of a benchmark that has no official split. ``duplicates``: whether to
+    look for pictures of a person's own data that lie under two names.
     """
     kind, colon, path = spec.partition(":")
-    if colon and kind in ("parquet", "folder"):
-        if not path:
-            raise UserError(f"{spec!r} names no path: write {kind}:PATH.")
-        if train_list is not None:
-            raise UserError(f"{kind}:PATH takes no --train-list: put the pictures into PATH/train and PATH/test.")
-        if kind == "parquet":
-            from rwf.data.parquet import open_parquet
+    if not colon or kind not in FORMS:
+        return open_registered(spec, data_dir, train_list)
+    if not path:
+        raise UserError(f"{spec!r} names no path: write {kind}:PATH.")
+    if train_list is not None:
+        raise UserError(f"{kind}:PATH takes no --train-list: put the pictures into PATH/train and PATH/test.")
+    from rwf.registry import load_object
 
-            return _with_duplicates(open_parquet(path))
-        from rwf.data.folder import open_folder
-
-        return _with_duplicates(open_folder(path))
-    return open_registered(spec, data_dir, train_list)
+    catalog: Catalog = load_object(FORMS[kind])(path)
+    notice = notice_at_open(catalog.train, catalog.test, spec) if duplicates else None
+    return replace(catalog, notices=(*catalog.notices, notice)) if notice else catalog
 
 
 def open_registered(name: str, data_dir: Path | None = None, train_list: Path | None = None) -> Catalog:
@@ -92,13 +97,3 @@ def open_registered(name: str, data_dir: Path | None = None, train_list: Path | 
     if not isinstance(opened, Catalog):
         raise TypeError(f"the benchmark {name} gave {type(opened).__name__}, not a Catalog")
     return opened
-
-
-def _with_duplicates(catalog: Catalog) -> Catalog:
-    """Small sets are searched for pictures under two names at once; for large ones `rwf doctor` does it."""
-    from rwf.data.duplicates import AT_OPEN, duplicate_notice
-
-    if int(catalog.train.store.sizes.sum() + catalog.test.store.sizes.sum()) > AT_OPEN:
-        return catalog
-    notice = duplicate_notice(catalog)
-    return replace(catalog, notices=(*catalog.notices, notice)) if notice else catalog

@@ -94,7 +94,10 @@ def _by_list(found: Found, path: Path, notices: list[str]) -> tuple[Found, Found
 
 
 def read_list(path: Path, known: Collection[str]) -> set[str]:
-    """The pictures a list names, a line each: CLASS/FILE, folders before it and a number after it are passed over."""
+    """The pictures a list names, a line each: CLASS/FILE, folders before it and a number after it are passed over.
+
+    So are the keys, dashes and lines of numbers that a list in YAML has besides.
+    """
     try:
         text = Path(os.path.expanduser(path)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -104,9 +107,10 @@ def read_list(path: Path, known: Collection[str]) -> set[str]:
         ) from error
     names: set[str] = set()
     for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
+        entry = line.strip().removeprefix("- ").strip()
+        if re.fullmatch(r"|#.*|\w+:|\d+", entry):
             continue
-        forms = (line.strip(), line.strip().rpartition(" ")[0].strip(" ,\t"))
+        forms = (entry, entry.rpartition(" ")[0].strip(" ,\t"))
         tails = ("/".join(_plain(form).split("/")[-2:]) for form in forms)
         name = next((tail for tail in tails if tail in known), None)
         if name is None or name in names:

@@ -169,6 +169,11 @@ def _without_tasks(ids: np.ndarray, batch_size: int, groups: int) -> Plan:
     """No boundaries; as many equally spaced evaluations as there are groups of classes."""
     starts = _cuts(len(ids), batch_size)
     batches = len(starts) - 1
+    if batches < groups:
+        raise UserError(
+            f"{len(ids)} pictures in batches of {batch_size} are {batches} batches, too few for {groups} evaluations: "
+            "give a smaller batch size or fewer tasks."
+        )
     return Plan(ids, starts, {}, [-(-batches * (t + 1) // groups) for t in range(groups)])
 
 

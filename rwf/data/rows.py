@@ -84,7 +84,10 @@ def _batches(file: Path, column: str) -> Iterator[pa.Array]:
 
 
 def cache_folder() -> Path:
-    """Where files go that can be made again at any time."""
+    """Where files go that can be made again at any time: RWF_CACHE, else a folder in the user's cache."""
+    named = os.environ.get("RWF_CACHE")
+    if named:
+        return Path(os.path.expanduser(named))
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rwf"
 
 
@@ -114,5 +117,5 @@ def _unpack(files: list[Path], column: str, path: Path) -> None:
     except (pa.ArrowException, OSError) as error:
         raise UserError(
             f"cannot unpack the pictures to {str(path.parent)!r} ({error}): "
-            "free some space, or set XDG_CACHE_HOME to a folder with space."
+            "free some space, or set RWF_CACHE to a folder with space."
         ) from error

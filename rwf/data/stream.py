@@ -72,6 +72,11 @@ class Stream:
             if len(batch) < len(ids):
                 self.guard.skip(np.setdiff1d(ids, batch.ids))
             self.guard.hand_out(batch.ids)
+            if number + 1 in self.evaluations and not self.guard.certificate()["seen"]:
+                raise UserError(
+                    f"none of the first {self.plan.starts[number + 1]} training pictures can be read, so there is "
+                    "nothing to evaluate: mend them."
+                )
             yield batch  # empty if none of its pictures could be read: batches keep their numbers
 
     def second_look(self, task: int, size: int | None = None) -> Iterator[Batch]:
@@ -128,7 +133,9 @@ class Stream:
                 images.append(pictures.picture(i))
             except BadImageError as error:
                 if self.on_bad_image == "stop":
-                    raise BadImageError(f"{error} To leave such pictures out: --on-bad-image skip.") from error
+                    raise BadImageError(
+                        f"{error} To leave such pictures out: --on-bad-image skip; to find all: rwf doctor --benchmark."
+                    ) from error
             else:
                 kept.append(i)
         names = [self.catalog.classes[label] for label in pictures.labels[kept].tolist()]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from rwf.data.batch import Batch, Boundary
-from rwf.errors import UserError
 from rwf.parts.gradient import GradientLearner
 from rwf.parts.protocol import MASKED
 from rwf.parts.query import frozen_query
+from rwf.parts.settings import not_negative
 from rwf.vit.components import PromptComponents
 
 
@@ -38,8 +38,7 @@ class CodaPrompt(GradientLearner):
     paper_options = MASKED | {"lr": 0.001, "clip": 0.0, "reset_optimizer": True}
 
     def setup(self) -> None:
-        if not 0 <= self.penalty < float("inf"):
-            raise UserError(f"penalty is {self.penalty}; give a finite number that is not negative.")
+        not_negative(penalty=self.penalty)
         self.prompts = PromptComponents(
             width=self.vit.width,
             depth=self.vit.depth,

@@ -15,10 +15,10 @@ from typing import cast
 from torch import Tensor
 
 from rwf.data.batch import Batch
-from rwf.errors import UserError
 from rwf.methods.er import ER
 from rwf.parts.losses import logit_distance
 from rwf.parts.memory import Replay
+from rwf.parts.settings import not_negative
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -36,10 +36,7 @@ class DERpp(ER):
 
     def _check_numbers(self) -> None:
         super()._check_numbers()
-        for name in ("alpha", "beta"):
-            value = getattr(self, name)
-            if not 0 <= value < float("inf"):
-                raise UserError(f"{name} is {value}: it is the weight of a loss term; give 0 or more.")
+        not_negative(alpha=self.alpha, beta=self.beta)
 
     def loss(self, batch: Batch, rows: Tensor) -> Tensor:
         logits, replays, scores = self.logits_and_replays(batch, rows)

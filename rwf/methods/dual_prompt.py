@@ -16,6 +16,7 @@ from rwf.data.batch import Batch, Boundary
 from rwf.parts.gradient import GradientLearner
 from rwf.parts.protocol import MASKED
 from rwf.parts.query import frozen_query
+from rwf.parts.settings import not_negative
 from rwf.parts.tasks import Tasks
 from rwf.vit.prompts import DualPrompts
 
@@ -49,6 +50,7 @@ class DualPrompt(GradientLearner):
         return super().needs | {"boundaries"} | ({"task_count"} if self.pool is None else set())
 
     def setup(self) -> None:
+        not_negative(pull=self.pull)
         general = self.general_blocks
         expert = self.expert_blocks if self.expert_blocks is not None else min(3, self.vit.depth - general)
         self.tasks = Tasks()

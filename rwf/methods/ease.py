@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rwf.errors import UserError
 from rwf.parts.adapted import AdaptedPrototypes
 from rwf.parts.masks import MaskKind
 from rwf.parts.protocol import ADAPTED
 from rwf.parts.prototypes import complete_prototypes, reweighted_logits
+from rwf.parts.settings import not_negative
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -35,8 +35,7 @@ class EASE(AdaptedPrototypes):
     paper_options = ADAPTED
 
     def setup(self) -> None:
-        if not 0 <= self.alpha < float("inf"):
-            raise UserError(f"alpha is {self.alpha}; give a finite number that is not negative.")
+        not_negative(alpha=self.alpha)
         super().setup()
 
     @property

@@ -1,10 +1,11 @@
 """EMA(DER++): DER++ learns, an exponential moving average of its weights answers.
 
 Paper: Soutif-Cormerais, Carta, van de Weijer, "Improving Online Continual Learning Performance and Stability with
-Temporal Ensembles". Official repository: AlbinSou/online_ema (MIT).  Differs: DER++ is ours, strictly online (there
-scores are stored and the memory is filled from the whole task when it ends), on the published average: rate 0.9 up to
-and including the last step of the first task, 0.99 after. New rows of the head enter the average with their first
-value. The average itself is ``rwf.parts.averages.Averaged``, which goes before any method that learns by gradient.
+Temporal Ensembles". Official repository: AlbinSou/online_ema (MIT).  Differs: DER++ is ours, strictly online and with
+one step a batch (there scores are stored and the memory is filled from the whole task when it ends, and each batch is
+learned three times), on the published average: rate 0.9 for ``average_warmup`` batches (there those of a task) and the
+one step after them, then 0.99. New rows of the head enter the average with their first value. The average itself is
+``rwf.parts.averages.Averaged``, which goes before any method that learns by gradient.
 """
 
 from __future__ import annotations

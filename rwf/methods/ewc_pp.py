@@ -17,6 +17,7 @@ from rwf.data.batch import Batch, Boundary
 from rwf.errors import UserError
 from rwf.methods.finetune import Finetune
 from rwf.parts.fisher import RunningFisher
+from rwf.parts.settings import not_negative
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -49,8 +50,7 @@ class EWCpp(Finetune):
 
     def _check_numbers(self) -> None:
         super()._check_numbers()
-        if not 0 <= self.strength < float("inf"):
-            raise UserError(f"strength is {self.strength}: it is the weight of the penalty; give 0 or more.")
+        not_negative(strength=self.strength)
         if self.consolidate_every < 0:
             raise UserError(f"consolidate_every is {self.consolidate_every}; give steps, or 0 for the ends of tasks.")
 

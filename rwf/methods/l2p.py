@@ -16,6 +16,7 @@ from rwf.data.batch import Batch
 from rwf.parts.gradient import GradientLearner
 from rwf.parts.protocol import MASKED
 from rwf.parts.query import frozen_query
+from rwf.parts.settings import not_negative
 from rwf.vit.prompts import Choice, JoiningTokens, PromptPool
 
 
@@ -37,6 +38,7 @@ class L2P(GradientLearner):
     paper_options = MASKED | {"lr": 0.0075, "reset_optimizer": True, "batchwise": True}
 
     def setup(self) -> None:
+        not_negative(pull=self.pull)
         self.answers_while_learning = not self.batchwise  # type: ignore[misc]  # of this configuration
         self.prompts = PromptPool(
             width=self.vit.width, pool=self.pool, length=self.length, top_k=self.top_k, seed=self.seed

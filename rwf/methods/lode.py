@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from rwf.data.batch import Batch, Boundary
-from rwf.errors import UserError
 from rwf.methods.der_pp import DERpp
 from rwf.parts.losses import decoupled_loss
 from rwf.parts.masks import ClassMask
+from rwf.parts.settings import not_negative
 from rwf.parts.tasks import Tasks
 
 
@@ -44,11 +44,7 @@ class LODE(DERpp):
 
     def _check_numbers(self) -> None:
         super()._check_numbers()
-        for name in ("inter", "intra"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise UserError(f"{name} is {getattr(self, name)}: it is the weight of a loss term; give 0 or more.")
-        if self.mask not in ("none", "seen"):
-            raise UserError(f"mask is {self.mask!r}: LODE has masks of its own; choose none or seen.")
+        not_negative(inter=self.inter, intra=self.intra)
 
     def setup(self) -> None:
         super().setup()
@@ -78,7 +74,7 @@ class LODE(DERpp):
         """Which rows of the head are old classes.  # width"""
         old = torch.zeros(width, dtype=torch.bool, device=rows.device)
         if self.old_classes == "told":
-            old[: sum(task < self.tasks.now for task in self.tasks.of)] = True
+            old[[row for row, task in enumerate(self.tasks.of) if task < self.tasks.now]] = True
             old[rows] = False
             return old
         old[: len(self.classes)] = True

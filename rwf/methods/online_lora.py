@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from rwf.data.batch import Batch
-from rwf.errors import UserError
 from rwf.parts.gradient import GradientLearner
 from rwf.parts.memory import Replay
 from rwf.parts.protocol import UNMASKED
+from rwf.parts.settings import not_negative
 from rwf.parts.shift import HardBuffer, PlateauDetector, RunningImportance, pseudo_label_squares
 from rwf.vit.lora import LoRA
 
@@ -46,8 +46,7 @@ class OnlineLoRA(GradientLearner):
     paper_options = UNMASKED | {"lr": 0.0002, "official": True}
 
     def setup(self) -> None:
-        if not 0 <= self.strength < float("inf"):
-            raise UserError(f"strength is {self.strength}; give a finite number that is not negative.")
+        not_negative(strength=self.strength)
         self.lora = LoRA(width=self.vit.width, depth=self.vit.depth, rank=self.rank, seed=self.seed)
         self.hard = HardBuffer(self.hard_size, whole_batches=self.official, viewer=self.viewer, seed=self.seed)
         self.importance = RunningImportance(official=self.official)

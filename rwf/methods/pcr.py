@@ -3,8 +3,7 @@
 Paper: Lin, Zhang, Feng, Li, Ye, "PCR: Proxy-based Contrastive Replay for Online Class-Incremental Continual
 Learning". Official repository: FelixHuiweiLin/PCR (no licence).  Differs: both views are train views of this package
 (there: the picture as it is, and an augmented one); the first batch, before which the memory is empty, is contrasted
-with itself (there it is skipped); the loss has its own value, the published one differs by a constant; cosines divide
-by norms without adding 1e-6.
+with itself (there it is skipped); cosines divide by norms without adding 1e-6.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rwf.data.batch import Batch, Boundary
 from rwf.parts.gradient import GradientLearner
+from rwf.parts.settings import not_negative
 from rwf.parts.spaces import SpaceSums
 from rwf.parts.tasks import Tasks
 from rwf.vit.adapter import Adapters
@@ -40,6 +41,7 @@ class AdaptedPrototypes(GradientLearner):
         return super().needs | {"boundaries"} | ({"second_look"} if self.passes == "official" else set())
 
     def setup(self) -> None:
+        not_negative(adapter_scale=self.adapter_scale)
         self.answers_while_learning = self.passes == "strict"  # type: ignore[misc]  # of this configuration
         self.tasks = Tasks()
         self.adapters = Adapters(

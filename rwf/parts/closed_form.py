@@ -39,6 +39,9 @@ class ClosedForm(Learner):
         self._solved = None
         return {}
 
+    def on_new_classes(self) -> None:
+        self.statistics.grow(len(self.classes))
+
     def answer(self, x: Tensor) -> Tensor:
         return self.judge(self.features(x))
 

@@ -17,6 +17,7 @@ from rwf.data.endless import to_labels
 from rwf.errors import UserError
 from rwf.files import make_folder, write_json
 from rwf.parts.saved import CONFIG, STATE, below, part_of, write_state
+from rwf.parts.settings import check_choices
 from rwf.parts.told import Told
 from rwf.vit.forward import ViT
 
@@ -78,6 +79,7 @@ class Learner:
             raise UserError(
                 f"{type(self).__name__} has an option {min(clash)!r}, which every method has already: rename it."
             )
+        check_choices(self)
         self.vit, self.viewer, self.seed, self.precision = vit.to(device), viewer, seed, precision
         self.device = torch.device(device)
         self.told = (told or Told()).for_needs(self.needs)

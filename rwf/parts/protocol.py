@@ -13,5 +13,12 @@ MASKED = PUBLISHED | {"mask": "task", "head": "linear"}
 UNMASKED = PUBLISHED | {"mask": "none", "head": "linear", "clip": 0.0}
 """The rows whose code lets all classes compete from the start."""
 
-ADAPTED = PUBLISHED | {"optimizer": "sgd", "lr": 0.05, "weight_decay": 5e-4, "clip": 0.0, "passes": "official"}
+ADAPTED = PUBLISHED | {
+    "optimizer": "sgd",
+    "lr": 0.05,
+    "weight_decay": 5e-4,
+    "clip": 0.0,
+    "head_start": "random",
+    "passes": "official",
+}
 """The rows that adapt with adapters and then look at the pictures again."""

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from rwf.data.benchmarks.bar import bar, size_of
 from rwf.data.benchmarks.standing import LOOKS, standing
-from rwf.data.catalog import open_benchmark
+from rwf.data.catalog import Catalog, open_benchmark
 from rwf.data.duplicates import duplicate_notice
 from rwf.errors import UserError
 from rwf.registry import BENCHMARKS
@@ -22,6 +23,9 @@ from rwf.run.world import pick_device
 from rwf.vit.weights import load_backbone
 
 LITTLE_DISK = 2 << 30
+TRY_ALL = 256 << 20  # bytes of pictures up to which every one is read
+TRY_SOME = 1000  # of a larger set so many of each split
+MISSING = "MISSING: "
 PACKAGES = ("torchvision", "timm", "numpy", "pillow", "pyarrow", "safetensors")
 
 
@@ -51,11 +55,18 @@ def examine(
         try:
             lines = ask()
         except UserError as error:
-            missing += 1
-            lines = [f"MISSING: {error}"]
+            lines = [f"{MISSING}{error}"]
+        missing += sum(line.startswith(MISSING) for line in lines)
         for i, line in enumerate(lines):
             print(
-                textwrap.fill(line, width, initial_indent=f"{name if i == 0 else '':<11}", subsequent_indent=" " * 13)
+                textwrap.fill(
+                    line,
+                    width,
+                    initial_indent=f"{name if i == 0 else '':<11}",
+                    subsequent_indent=" " * 13,
+                    break_long_words=False,  # an address can be copied
+                    break_on_hyphens=False,
+                )
             )
     print("all is well" if not missing else f"{missing} missing: mend what is marked MISSING and ask again")
     return 2 if missing else 0
@@ -81,8 +92,8 @@ def _device(name: str) -> str:
 def _disk() -> list[str]:
     free = shutil.disk_usage(Path.cwd()).free
     if free < LITTLE_DISK:
-        raise UserError(f"{free / 2**30:.1f} GB free here: free some space, or write runs elsewhere with --out.")
-    return [f"{free / 2**30:.1f} GB free here"]
+        raise UserError(f"{size_of(free)} free here: free some space, or write runs elsewhere with --out.")
+    return [f"{size_of(free)} free here"]
 
 
 def _backbone(name: str | None) -> list[str]:
@@ -104,20 +115,49 @@ def _benchmark(name: str | None, data_dir: Path | None) -> list[str]:
     if official in LOOKS:  # asked of the disk first: the doctor fetches and unpacks nothing
         found = standing(official, data_dir)
         if found.state == "nothing":
-            raise UserError(" ".join(found.lines))
+            return [*found.lines[:-1], MISSING + found.lines[-1]]
         if found.state == "archive":
             return found.lines
         lines += found.lines
-    catalog = open_benchmark(name, data_dir=data_dir)
+    catalog = open_benchmark(name, data_dir=data_dir, duplicates=False)
     lines += [
         f"{catalog.name}: {len(catalog.classes)} classes, {len(catalog.train)} training and {len(catalog.test)} "
-        f"test pictures, hash {catalog.fingerprint[:12]}"
+        f"test pictures, {size_of(_bytes(catalog))}, manifest {catalog.fingerprint[:12]}"
     ]
     for title, split in (("training", catalog.train), ("test", catalog.test)):
         counts = np.bincount(split.labels, minlength=len(catalog.classes))
         low, high = counts.min(), counts.max()
         lines.append(f"{low if low == high else f'{low} to {high}'} {title} pictures a class")
-        for i in {0, len(split) - 1} if len(split) else ():
-            split.picture(i)  # a sentence if it cannot be read
-    notice = duplicate_notice(catalog)
-    return [*lines, *catalog.notices, *([notice] if notice and notice not in catalog.notices else [])]
+    notice = duplicate_notice(catalog.train, catalog.test)
+    return [*lines, _read_pictures(catalog), *catalog.notices, *([notice] if notice else [])]
+
+
+def _bytes(catalog: Catalog) -> int:
+    return int(catalog.train.store.sizes.sum() + catalog.test.store.sizes.sum())
+
+
+def _read_pictures(catalog: Catalog) -> str:
+    """Reads every picture of a small set, some of a large one, and says which cannot be read."""
+    splits = (catalog.train, catalog.test)
+    most = max(map(len, splits)) if _bytes(catalog) <= TRY_ALL else TRY_SOME
+    chosen = [np.unique(np.linspace(0, len(split) - 1, min(len(split), most), dtype=np.int64)) for split in splits]
+    tried, done = sum(map(len, chosen)), 0
+    wrong: dict[str, UserError] = {}
+    total = sum(int(split.store.sizes[ids].sum()) for split, ids in zip(splits, chosen, strict=True))
+    with bar(f"reading {tried} pictures", total) as tell:
+        for split, ids in zip(splits, chosen, strict=True):
+            for i in ids.tolist():
+                try:
+                    split.picture(i)
+                except UserError as error:
+                    wrong[split.names[i]] = error
+                done += int(split.store.sizes[i])
+                tell(done)
+    of = "all" if tried == sum(map(len, splits)) else f"{tried} of"
+    if wrong:
+        names = f"{', '.join(list(wrong)[:10])}{', ...' if len(wrong) > 10 else ''}"
+        return (
+            f"{MISSING}{len(wrong)} of {tried} pictures that were tried cannot be read: {names}. Replace or remove "
+            f"them, or leave them out with --on-bad-image skip. The first: {next(iter(wrong.values()))}"
+        )
+    return f"{of} {sum(map(len, splits))} pictures were read without fault"

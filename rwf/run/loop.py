@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,13 @@ from rwf.run.step import learn, tell
 from rwf.run.watch import Watch
 from rwf.run.world import World
 
+Observer = Callable[[World, int], None]
+"""Looks at a run and changes nothing: called with 0 before the first batch, then after each evaluation."""
+
+
+def unobserved(_world: World, _evaluations: int) -> None:
+    """The observer that most runs have."""
+
 
 class Stopped(UserError):
     """The run was asked to end and has been saved."""
@@ -21,12 +29,14 @@ class Stopped(UserError):
     code = 130
 
 
-def run(world: World, folder: Path, *, goes_on: bool = False) -> dict[str, Any]:
+def run(world: World, folder: Path, *, goes_on: bool = False, observe: Observer = unobserved) -> dict[str, Any]:
     """From where the folder stands to the end of the stream; returns what ``result.json`` then holds."""
     learner, stream, options = world.learner, world.stream, world.options
     plan = world.plan
     with Record(world, folder, goes_on=goes_on) as record, Watch(options.checkpoint_every) as watch:
         with Reporter(len(stream), world.title, record.progress.step) as reporter:
+            if not record.progress.step:
+                observe(world, 0)
             for item in stream.items(start=record.progress.step):
                 if isinstance(item, Boundary):
                     tell(learner, item)
@@ -40,6 +50,7 @@ def run(world: World, folder: Path, *, goes_on: bool = False) -> dict[str, Any]:
                     record.anytime()
                 if step in plan.evaluations:
                     reporter.say(record.evaluate())
+                    observe(world, len(record.guesses))
                 reporter.step(step, record.note())
                 if watch.due():
                     record.save()

@@ -10,7 +10,7 @@ from rwf.files import FolderLock, make_folder, read_json, write_json
 from rwf.options import RunOptions
 from rwf.parts.saved import CONFIG, STATE
 from rwf.run.build import LearnerConfig
-from rwf.run.loop import run
+from rwf.run.loop import Observer, run, unobserved
 from rwf.run.result import RESULT
 from rwf.run.world import World
 
@@ -18,7 +18,9 @@ ENVIRONMENT = "env.json"
 MUST_AGREE = ("backbone_hash", "benchmark_fingerprint", "packages", "threads", "device")
 
 
-def start(method: str, method_options: dict[str, Any], options: RunOptions) -> dict[str, Any]:
+def start(
+    method: str, method_options: dict[str, Any], options: RunOptions, *, observe: Observer = unobserved
+) -> dict[str, Any]:
     """A new run in a folder of its own; the result."""
     folder = make_folder(options.out or free_folder(method, options))
     with FolderLock(folder):
@@ -30,10 +32,10 @@ def start(method: str, method_options: dict[str, Any], options: RunOptions) -> d
             print(notice)
         write_json(folder / "env.json", world.environment())
         write_json(folder / CONFIG, {"learner": world.learner.recipe, "run": options.as_json()})
-        return run(world, folder)
+        return run(world, folder, observe=observe)
 
 
-def resume(folder: Path) -> dict[str, Any]:
+def resume(folder: Path, *, observe: Observer = unobserved) -> dict[str, Any]:
     """The same run from its last checkpoint on; a finished run gives its result."""
     if not (folder / CONFIG).exists():
         raise UserError(f"{folder} holds no run: give the folder that rwf run named.")
@@ -47,7 +49,7 @@ def resume(folder: Path) -> dict[str, Any]:
         options = RunOptions.from_json(content["run"])
         world = World(LearnerConfig.from_json(content["learner"]), options)
         check_environment(read_json(folder / ENVIRONMENT), world.environment())
-        return run(world, folder, goes_on=(folder / STATE).exists())
+        return run(world, folder, goes_on=(folder / STATE).exists(), observe=observe)
 
 
 def learner_config(method: str, method_options: dict[str, Any], options: RunOptions) -> LearnerConfig:

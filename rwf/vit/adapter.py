@@ -51,7 +51,7 @@ class Adapters(nn.Module, Plug):
 
     def kept(self, index: int) -> Plug:
         """The plug of a set that was put away."""
-        return _Kept(self, index)
+        return Kept(self, index)
 
     @property
     def kept_sets(self) -> int:
@@ -83,7 +83,7 @@ class Adapters(nn.Module, Plug):
         return functional.linear(inner, up, up_bias) * self.scale
 
 
-class _Kept(Plug):
+class Kept(Plug):
     """One set that was put away, as a plug."""
 
     def __init__(self, adapters: Adapters, index: int) -> None:

@@ -109,9 +109,10 @@ def gram_schmidt(rows: Tensor, start: int, draws: Tensor) -> Tensor:
     """
     out = torch.zeros_like(rows).flatten(1)
     out[:start] = rows.flatten(1)[:start]
+    squares = out.square().sum(1).clamp_min(1e-24)
     for i, draw in enumerate(draws.to(rows), start):
         before = out[:i]
-        shares = (before @ draw) / before.square().sum(1).clamp_min(1e-24)
-        left = draw - shares @ before
+        left = draw - ((before @ draw) / squares[:i]) @ before
         out[i] = left / left.norm()
+        squares[i] = out[i].square().sum()
     return out.reshape(rows.shape)

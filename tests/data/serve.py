@@ -50,7 +50,8 @@ def serving(data: bytes) -> Iterator[Server]:
 
 
 def answer(handler: BaseHTTPRequestHandler, state: Server, how: str) -> None:
-    """One answer. Words after the first are numbers: ``cut 100`` ends after 100 bytes."""
+    """One answer. Words after the first are numbers: ``cut 100`` ends after 100 bytes, ``silent 100`` too, and does not
+    say before how many there should be."""
     kind, *numbers = how.split()
     if kind == "status":
         handler.send_error(int(numbers[0]))
@@ -80,12 +81,12 @@ def answer(handler: BaseHTTPRequestHandler, state: Server, how: str) -> None:
     else:
         handler.send_response(200)
     body = data[first:]
-    if kind != "nolength":
+    if kind not in ("nolength", "silent"):
         handler.send_header("Content-Length", str(len(body)))
     if state.etag:
         handler.send_header("ETag", state.etag)
     handler.end_headers()
-    if kind in ("cut", "stall"):
+    if kind in ("cut", "silent", "stall"):
         body = body[: int(numbers[0])]
     handler.wfile.write(body)
     handler.wfile.flush()

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torchvision.datasets import CIFAR100
 
 from rwf.data.batch import Batch
 from rwf.data.benchmarks import download, place
@@ -20,6 +21,7 @@ from rwf.data.benchmarks.cifar import open_cifar100
 from rwf.data.benchmarks.cub import open_cub200
 from rwf.data.benchmarks.imagenet import open_imagenet_r, open_imagenet_sketch
 from rwf.data.benchmarks.sources import SOURCES, Source
+from rwf.data.benchmarks.sums import SUMS
 from rwf.data.catalog import Catalog, open_benchmark
 from rwf.data.split import ranked_split
 from rwf.data.stream import make_stream
@@ -63,8 +65,19 @@ def test_every_registered_benchmark_has_a_source() -> None:
     assert BENCHMARKS["split-imagenet-s"].alias_of == "split-imagenet-sketch"
     for source in SOURCES.values():
         assert source.url.startswith("https://")
+        assert source.hashes
         for algorithm, value in source.hashes.items():
             assert len(value) == 2 * hashlib.new(algorithm).digest_size
+        assert min(len(source.licence), len(source.facts)) > 10
+        assert source.size < source.unpacked
+
+
+def test_the_hashes_of_cifar_are_those_that_torchvision_ships() -> None:
+    source = SOURCES["split-cifar100"]
+    assert source.hashes == {"md5": CIFAR100.tgz_md5}
+    assert source.url == CIFAR100.url
+    files = {**dict(CIFAR100.train_list), **dict(CIFAR100.test_list)}
+    assert source.files == files | {CIFAR100.meta["filename"]: CIFAR100.meta["md5"]}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -80,8 +93,7 @@ def test_from_the_web_and_then_from_the_folder(name: str, tmp_path: Path) -> Non
     assert first.fingerprint == second.fingerprint == third.fingerprint
     assert first.name == name
     assert len(first.classes) == source.classes
-    if source.pictures:
-        assert len(first.train) + len(first.test) == source.pictures
+    assert len(first.train) + len(first.test) == source.pictures
     assert [entry for entry in left_in(tmp_path) if TEMPORARY in entry or ".part" in entry] == []
 
 
@@ -95,7 +107,7 @@ def test_what_a_person_has_already_is_read_and_nothing_fetched(name: str, form: 
     if form == "folder":
         (tmp_path / "mine").mkdir()
         shutil.move(tmp_path / source.top, tmp_path / "mine" / source.top)
-        (tmp_path / "mine" / source.top / ".rwf.json").unlink()
+        (tmp_path / "mine" / source.top / SUMS).unlink()
         os.chmod(tmp_path / "mine", 0o555)
         assert OPEN[name](data_dir=tmp_path / "mine", source=source).fingerprint == expected.fingerprint
         assert left_in(tmp_path / "mine") == [source.top]
@@ -169,6 +181,13 @@ def test_a_published_list_takes_the_place_of_the_rank(tmp_path: Path) -> None:
     assert len(listed.test) == 11
     assert listed.fingerprint != ranked.fingerprint
     assert any("names the 11 training pictures" in notice for notice in listed.notices)
+    paths = [f"- data/imagenet-r/{name}/art_{i}.jpg" for name in counts for i in range(counts[name])]
+    targets = [f"- {k}" for k, name in enumerate(counts) for _ in range(counts[name])]
+    (tmp_path / "list.yaml").write_text("\n".join(["data:", *paths, "targets:", *targets]) + "\n")
+    assert (
+        open_imagenet_r(data_dir=tmp_path, source=source, train_list=tmp_path / "list.yaml").fingerprint
+        == listed.fingerprint
+    )
     for text, says in (
         ("n01443537/art_99.jpg", "line 1 .* is not a picture"),
         ("n01443537/art_0.jpg\nn01443537/art_0.jpg", "line 2 .* twice"),
@@ -196,6 +215,7 @@ def test_a_published_list_takes_the_place_of_the_rank(tmp_path: Path) -> None:
         ("status 500", "answers 500"),
         ("status 429", "answers 429"),
         ("cut 700", "connection ended after .* start again to go on from there"),
+        ("silent 700", "connection ended after .* start again to go on from there"),
         ("stall 700", "no byte came for 0.3 seconds"),
         ("corrupt", "not the published CUB_200_2011.tgz"),
         ("garbage", "the connection failed"),
@@ -207,7 +227,7 @@ def test_a_failure_is_one_sentence_and_nothing_is_taken_for_whole(
 ) -> None:
     server, source = cub
     server.behaviour = [behaviour]
-    if behaviour.startswith(("cut", "stall")):
+    if behaviour.startswith(("cut", "silent", "stall")):
         server.etag = ""  # without a validator the hash still allows to go on
         server.behaviour = [behaviour, *[behaviour.split()[0] + " 0"] * 5]
     with pytest.raises(UserError, match=says) as caught:
@@ -220,18 +240,38 @@ def test_a_failure_is_one_sentence_and_nothing_is_taken_for_whole(
     server.behaviour = ["well"]
     assert len(open_cub200(data_dir=tmp_path, source=source).train) == 6
     went_on = "range" in server.asked[asked]
-    assert went_on == behaviour.startswith(("cut", "stall"))
+    assert went_on == behaviour.startswith(("cut", "silent", "stall"))
     assert [entry for entry in left_in(tmp_path) if ".part" in entry] == []
 
 
-@pytest.mark.parametrize("behaviour", ["cut 500", "stall 500", "redirect", "nolength", "status 503"])
+@pytest.mark.parametrize("behaviour", ["cut 500", "silent 500", "stall 500", "redirect", "nolength", "status 503"])
 def test_passing_faults_are_mended_unasked(behaviour: str, cub: tuple[Server, Source], tmp_path: Path) -> None:
     server, source = cub
     server.behaviour = [behaviour, behaviour, "well"]
     assert len(open_cub200(data_dir=tmp_path, source=source).train) == 6
-    if behaviour.startswith(("cut", "stall")):
+    if behaviour.startswith(("cut", "silent", "stall")):
         assert [a.get("range") for a in server.asked] == [None, "bytes=500-", "bytes=1000-"]
         assert server.asked[1]["if-range"] == '"one"'
+
+
+def test_a_file_that_moved_is_gone_on_with_at_its_new_place(cub: tuple[Server, Source], tmp_path: Path) -> None:
+    server, source = cub
+    server.behaviour = ["cut 500", "redirect"]
+    assert len(open_cub200(data_dir=tmp_path, source=source).train) == 6
+    assert [(a["path"], a.get("range")) for a in server.asked] == [
+        ("/archive", None),
+        ("/archive", "bytes=500-"),
+        ("/moved", "bytes=500-"),
+    ]
+
+
+def test_a_server_that_never_ends_is_not_listened_to_for_ever(cub: tuple[Server, Source], tmp_path: Path) -> None:
+    server, source = cub
+    server.behaviour = ["nolength"]
+    server.data += bytes(1000)
+    with pytest.raises(UserError, match="sent more than the file should have"):
+        open_cub200(data_dir=tmp_path, source=source)
+    assert left_in(tmp_path) == []
 
 
 @pytest.mark.parametrize("fault", ["changed", "norange", "wrongrange", "too long", "notes"])
@@ -253,24 +293,6 @@ def test_a_part_of_another_file_is_not_gone_on_from(fault: str, cub: tuple[Serve
     else:
         part.with_name(part.name + ".json").write_text("{ damaged")
     assert len(open_cub200(data_dir=tmp_path, source=source).train) == 6
-
-
-def test_without_a_published_hash_the_first_copy_counts(tmp_path: Path) -> None:
-    source, data = archives.small_sketch()
-    with serving(data) as server:
-        source = replace(source, url=server.url)
-        open_imagenet_sketch(data_dir=tmp_path, source=source)
-        record = tmp_path / "ImageNet-Sketch.zip.sha256"
-        assert record.read_text() == f"{hashlib.sha256(data).hexdigest()}  ImageNet-Sketch.zip\n"
-        shutil.rmtree(tmp_path / "sketch")
-        (tmp_path / source.archive).unlink()
-        files = archives.class_folders("sketch", {"n01440764": 6, "n01443537": 6}, ".JPEG")
-        server.data = archives.zipped(files)
-        with pytest.raises(UserError, match="not the file that was here first"):
-            open_imagenet_sketch(data_dir=tmp_path, source=source)
-        record.unlink()
-        assert len(open_imagenet_sketch(data_dir=tmp_path, source=source).classes) == 2
-    server.data, server.behaviour = data, ["well"]
 
 
 def test_a_file_of_another_size_is_refused_before_it_is_fetched(cub: tuple[Server, Source], tmp_path: Path) -> None:
@@ -334,7 +356,10 @@ def test_a_kill_while_unpacking_leaves_nothing_that_looks_whole(tmp_path: Path) 
 def test_where_data_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("RWF_DATA", raising=False)
+    monkeypatch.delenv("RWF_CACHE", raising=False)
     assert place.data_folder(None) == tmp_path / "cache" / "rwf" / "data"
+    monkeypatch.setenv("RWF_CACHE", str(tmp_path / "own"))
+    assert place.data_folder(None) == tmp_path / "own" / "data"
     monkeypatch.setenv("RWF_DATA", str(tmp_path / "sets"))
     assert place.data_folder(None) == tmp_path / "sets"
     assert place.data_folder(tmp_path) == tmp_path

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from rwf.data import duplicates as module
+from rwf.data import pictures
 from rwf.data.cache import SmallPictures
 from rwf.data.catalog import Catalog, build_catalog, open_benchmark
-from rwf.data.decode import to_picture
+from rwf.data.decode import BadImageError, to_picture
 from rwf.data.duplicates import duplicate_notice, find_duplicates
 from rwf.data.pictures import ArrayStore, Pictures
 from rwf.errors import UserError
@@ -125,21 +127,51 @@ def test_the_cache_has_a_limit() -> None:
 def test_duplicates_are_found_and_said(tmp_path: Path) -> None:
     write_folder(tmp_path / "train", {"a": 3, "b": 3})
     write_folder(tmp_path / "test", {"a": 2, "b": 2}, start=100)
-    assert duplicate_notice(open_benchmark(f"folder:{tmp_path}")) is None
     assert open_benchmark(f"folder:{tmp_path}").notices == ()
     (tmp_path / "train" / "b" / "again.png").write_bytes(png(0))
     (tmp_path / "train" / "b" / "and again.png").write_bytes(png(0))
     (tmp_path / "test" / "b" / "leak.png").write_bytes(png(5))
     catalog = open_benchmark(f"folder:{tmp_path}")
-    groups = find_duplicates(catalog)
+    groups = find_duplicates(catalog.train, catalog.test)
     names = {"train": catalog.train.names, "test": catalog.test.names}
     assert sorted(sorted(f"{split}/{names[split][i]}" for split, i in group) for group in groups) == [
         ["test/b/leak.png", "train/b/0002.png"],
         ["train/a/0000.png", "train/b/again.png", "train/b/and again.png"],
     ]
-    assert catalog.notices == (duplicate_notice(catalog),)
+    assert catalog.notices == (duplicate_notice(catalog.train, catalog.test),)
     assert "under several names: 2 (for example" in catalog.notices[0]
     assert "shows it twice: 2; in training and in test: 1." in catalog.notices[0]
+
+
+def test_who_did_not_look_for_duplicates_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_folder(tmp_path / "train", {"a": 3})
+    write_folder(tmp_path / "test", {"a": 2}, start=100)
+    (tmp_path / "train" / "a" / "again.png").write_bytes(png(0))
+    sizes = [path.stat().st_size for path in tmp_path.rglob("*.png")]
+    to_read = sum(size for size in sizes if sizes.count(size) > 1)
+    monkeypatch.setattr(module, "AT_OPEN", to_read)
+    assert "under several names: 1" in open_benchmark(f"folder:{tmp_path}").notices[0]
+    assert open_benchmark(f"folder:{tmp_path}", duplicates=False).notices == ()
+    monkeypatch.setattr(module, "AT_OPEN", to_read - 1)
+    (notice,) = open_benchmark(f"folder:{tmp_path}").notices
+    assert "Nobody has looked" in notice
+    assert f"rwf doctor --benchmark folder:{tmp_path}" in notice
+
+
+def test_a_file_that_cannot_be_read_does_not_end_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_folder(tmp_path / "train", {"a": 3})
+    write_folder(tmp_path / "test", {"a": 1}, start=100)
+    for name in ("again.png", "locked.png"):
+        (tmp_path / "train" / "a" / name).write_bytes(png(0))
+    read = pictures.read_bytes
+
+    def refused(path: Path) -> bytes:
+        if path.name == "locked.png":
+            raise BadImageError(f"cannot read {path}: Permission denied.")
+        return read(path)
+
+    monkeypatch.setattr(pictures, "read_bytes", refused)
+    assert "= train a/again.png" in open_benchmark(f"folder:{tmp_path}").notices[0]
 
 
 def test_duplicates_in_memory() -> None:
@@ -147,4 +179,4 @@ def test_duplicates_in_memory() -> None:
     side = (["a", "b", "c"], [0, 0, 0], ArrayStore(array))
     other = (["a"], [0], ArrayStore(array[1:2]))
     catalog = build_catalog("x", ["one"], side, other, source="")
-    assert find_duplicates(catalog) == [[("train", 0), ("train", 2)], [("train", 1), ("test", 0)]]
+    assert find_duplicates(catalog.train, catalog.test) == [[("train", 0), ("train", 2)], [("train", 1), ("test", 0)]]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rwf.data.batch import Batch, Boundary
 from rwf.data.orders import ORDERS, WITH_TASKS, Blur, si_blurry_sessions
@@ -14,6 +16,8 @@ from rwf.data.split import long_tailed
 from rwf.data.stream import Stream, make_stream
 from rwf.errors import UserError
 from tests.data.make import viewer, world
+
+MIXED = set(ORDERS) - WITH_TASKS
 
 
 def stream_of(counts: list[int], **options: Any) -> Stream:
@@ -27,7 +31,7 @@ def per_session(stream: Stream, sessions: int) -> np.ndarray:
     return np.stack([np.bincount(part, minlength=len(stream.catalog.classes)) for part in parts], 1)
 
 
-@pytest.mark.parametrize("order", sorted(set(ORDERS) - WITH_TASKS))
+@pytest.mark.parametrize("order", sorted(MIXED))
 def test_without_tasks_there_are_no_boundaries_and_evaluations_are_equally_spaced(order: str) -> None:
     stream = stream_of([40] * 10, tasks=5, order=order, batch_size=8)
     items = list(stream.items())
@@ -36,6 +40,22 @@ def test_without_tasks_there_are_no_boundaries_and_evaluations_are_equally_space
     assert [len(group) for group in stream.tasks] == [2] * 5
     single = stream_of([4] * 4, tasks=2, order=order, batch_size=1)
     assert [len(item) for item in single.items() if isinstance(item, Batch)] == [1] * 16
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(1, 9), st.sampled_from(sorted(MIXED)))
+def test_evaluations_are_as_many_as_groups_and_as_equally_spaced_as_batches_allow(
+    counts: list[int], batch_size: int, order: str
+) -> None:
+    batches = -(-sum(counts) // batch_size)
+    if batches < len(counts):
+        with pytest.raises(UserError, match=f"{batches} batches, too few for {len(counts)} evaluations"):
+            stream_of(counts, tasks=len(counts), order=order, batch_size=batch_size)
+        return
+    stream = stream_of(counts, tasks=len(counts), order=order, batch_size=batch_size)
+    gaps = np.diff([0, *stream.evaluations])
+    assert (len(gaps), gaps.sum()) == (len(counts), len(stream))
+    assert gaps.min() >= 1
+    assert np.ptp(gaps) <= 1
 
 
 # -- i-Blurry ----------------------------------------------------------------------------------------------------------
@@ -122,6 +142,18 @@ def test_si_blurry_moves_at_most_m_percent_and_many(m: int) -> None:
     assert max(away) <= m / 100
     if m:
         assert np.mean(away) > m / 100 / 4  # some come back to where they were taken, some sessions have less to give
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "away", "pairs"),
+    [(50, 80, 0.143, 41.0), (0, 10, 0.060, 42.3), (0, 50, 0.233, 61.8), (50, 10, 0.028, 31.1)],
+)
+def test_si_blurry_has_the_statistics_of_the_official_sampler(n: int, m: int, away: float, pairs: float) -> None:
+    """The official sampler with varying N and M over 400 seeds, on 20 classes of 30 pictures that lie in random order:
+    the share of pictures outside the session that has most of their class, and how many sessions classes come in."""
+    counts = np.stack([sessions_of(seed, n, m) for seed in range(150)])  # seeds classes sessions
+    assert 1 - counts.max(2).sum() / counts.sum() == pytest.approx(away, abs=0.012)
+    assert (counts > 0).sum((1, 2)).mean() == pytest.approx(pairs, abs=1.2)
 
 
 # -- drift -------------------------------------------------------------------------------------------------------------

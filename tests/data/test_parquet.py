@@ -259,7 +259,7 @@ def test_a_changed_byte_anywhere_is_a_catalog_or_a_sentence(tmp_path_factory: An
 
 
 def test_a_large_set_is_unpacked_once_and_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("RWF_CACHE", str(tmp_path / "cache"))
     files = []
     for i in range(2):
         files.append(tmp_path / f"train-0000{i}-of-00002.parquet")
@@ -267,7 +267,7 @@ def test_a_large_set_is_unpacked_once_and_mapped(tmp_path: Path, monkeypatch: py
     small, large = open_rows(files, "image"), open_rows(files, "image", in_memory=0)
     assert [small.read(i) for i in range(18)] == [large.read(i) for i in range(18)] == [png(i) for i in range(18)]
     assert small.sizes.tolist() == large.sizes.tolist()
-    cached = list((tmp_path / "cache" / "rwf" / "rows").iterdir())
+    cached = list((tmp_path / "cache" / "rows").iterdir())
     assert [file.suffix for file in cached] == [".arrow"]  # whole, and nothing half-written beside it
     monkeypatch.setattr(rows, "_unpack", lambda *_: pytest.fail("unpacked a second time"))
     assert open_rows(files, "image", in_memory=0).read(17) == png(17)
@@ -279,6 +279,6 @@ def test_a_large_set_is_unpacked_once_and_mapped(tmp_path: Path, monkeypatch: py
 def test_no_space_for_the_unpacked_rows_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_parquet(tmp_path / "train.parquet", [0] * 9)
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("RWF_CACHE", str(tmp_path / "file"))
     with pytest.raises(UserError):
         open_rows([tmp_path / "train.parquet"], "image", in_memory=0)

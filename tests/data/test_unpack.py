@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import io
 import pickle
 import random
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from rwf.data.benchmarks import unpack as module
 from rwf.data.benchmarks.pickles import read_pickle
+from rwf.data.benchmarks.sums import SUMS, differing
 from rwf.data.benchmarks.unpack import safe_parts, unpack
 from rwf.errors import UserError
 from tests.data.archives import cifar_files, tar, zipped
@@ -60,6 +62,7 @@ HOSTILE = {
     "pipe": tar(GOOD, extra=(special("top/pipe", tarfile.FIFOTYPE),)),
     "twice": tar(GOOD, extra=(named("top/2.txt"),)),
     "long name": tar(GOOD, extra=(named("top/" + "x" * 300),)),
+    "line break": tar(GOOD, extra=(named("top/a\nb"),)),
     "deep": tar(GOOD, extra=(named("top/" + "x/" * 60 + "y"),)),
     "file as folder": tar(GOOD, extra=(named("top/2.txt/out"),)),
     "bomb": tar(GOOD, extra=(named("top/zeros", 1 << 20),)),
@@ -97,8 +100,24 @@ def test_good_archives_come_out_whole(data: bytes, tmp_path: Path) -> None:
     archive = tmp_path / ("x.zip" if data[:2] == b"PK" else "x.tar")
     archive.write_bytes(data)
     assert unpack(archive, "top", unpacked=LIMIT) == tmp_path / "top"
-    assert entries(tmp_path) == {archive.name, "top", "top/a", "top/a/1.txt", "top/2.txt", "top/.rwf.json"}
+    assert entries(tmp_path) == {archive.name, "top", "top/a", "top/a/1.txt", "top/2.txt", "top/.rwf.sha256"}
     assert (tmp_path / "top" / "2.txt").read_bytes() == b"two" * 1000
+    wanted = {name.removeprefix("top/"): hashlib.sha256(GOOD[name]).hexdigest() for name in GOOD if name[:3] == "top"}
+    lines = (tmp_path / "top" / SUMS).read_text().splitlines()
+    assert lines == [f"{wanted[name]}  {name}" for name in sorted(wanted)]  # as sha256sum writes them
+
+
+def test_what_is_gone_or_changed_since_is_found(tmp_path: Path) -> None:
+    archive = tmp_path / "x.tar"
+    archive.write_bytes(tar(GOOD, "w"))
+    top = unpack(archive, "top", unpacked=LIMIT)
+    assert differing(top) == ([], 2)
+    (top / "2.txt").write_bytes(b"twO" * 1000)  # of the same length
+    assert differing(top) == (["2.txt"], 2)
+    (top / "a" / "1.txt").unlink()
+    assert differing(top) == (["2.txt", "a/1.txt"], 2)
+    (top / SUMS).unlink()
+    assert differing(top) is None
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -141,7 +160,7 @@ def test_too_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @settings(max_examples=300)
-@given(st.text(alphabet="ab./\\:\0é ", max_size=20))
+@given(st.text(alphabet="ab./\\:\0\né ", max_size=20))
 def test_a_safe_name_stays_inside(name: str) -> None:
     try:
         parts = safe_parts(name)
@@ -151,6 +170,7 @@ def test_a_safe_name_stays_inside(name: str) -> None:
     place = root.joinpath(*parts)
     assert place == root or root in place.parents
     assert ".." not in place.parts
+    assert "\n" not in str(place)
 
 
 # -- pickles -----------------------------------------------------------------------------------------------------------

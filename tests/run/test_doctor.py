@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from rwf.data import duplicates
 from rwf.data.benchmarks import cub
+from rwf.data.benchmarks.bar import size_of
 from rwf.data.benchmarks.sources import SOURCES
+from rwf.data.benchmarks.sums import SUMS
 from rwf.run import doctor
 from tests.data import archives
 
@@ -55,10 +58,38 @@ def test_what_is_missing_is_marked_and_the_rest_still_examined(
     assert "benchmark" in said
 
 
-def test_a_picture_that_cannot_be_read_is_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "train" / "cat" / "train0.png").write_bytes(b"not a picture")
+def test_every_picture_that_cannot_be_read_is_found_and_the_rest_still_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert doctor.examine(benchmark=f"folder:{folder}", device="cpu") == 0
+    assert "all 8 pictures were read without fault" in " ".join(capsys.readouterr().out.split())
+    (folder / "train" / "cat" / "train1.png").write_bytes(b"not a picture")
+    (folder / "test" / "dog" / "test0.png").write_bytes(b"")
     assert doctor.examine(benchmark=f"folder:{folder}", device="cpu") == 2
-    assert "train0.png" in capsys.readouterr().out.replace("\n", "")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "MISSING: 2 of 8 pictures that were tried cannot be read: cat/train1.png, dog/test0.png." in said
+    assert "3 training pictures a class" in said
+    assert said.endswith("1 missing: mend what is marked MISSING and ask again")
+
+
+def test_of_a_large_set_some_pictures_are_tried(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "TRY_ALL", 0)
+    monkeypatch.setattr(doctor, "TRY_SOME", 2)
+    assert doctor.examine(benchmark=f"folder:{folder}", device="cpu") == 0
+    assert "4 of 8 pictures were read without fault" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_doctor_looks_for_duplicates_however_many_there_are(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(duplicates, "AT_OPEN", 0)
+    (folder / "train" / "cat" / "again.png").write_bytes((folder / "train" / "dog" / "train0.png").read_bytes())
+    assert doctor.examine(benchmark=f"folder:{folder}", device="cpu") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "under several names: 1 (for example train cat/again.png = train dog/train0.png)" in said
+    assert "Nobody has looked" not in said
 
 
 def test_little_disk_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,8 +118,10 @@ def test_a_published_benchmark_from_nothing_to_whole(
     code, said = ask()
     assert code == 2
     assert "Licence: none stated" in said
+    assert "MISSING: CUB_200_2011.tgz is not in" in said
     assert "the first use fetches and unpacks it" in said
-    assert "put it into" in said
+    assert f"{size_of(len(small_cub))} to fetch and about 1.0 MB unpacked" in said
+    assert f"http://127.0.0.1:1/nobody and put it into {tmp_path}" in said
     assert list(tmp_path.iterdir()) == []  # the doctor only looks
     archive = tmp_path / "CUB_200_2011.tgz"
     archive.write_bytes(small_cub[:-1] + b"x")
@@ -103,8 +136,22 @@ def test_a_published_benchmark_from_nothing_to_whole(
     cub.open_cub200(data_dir=tmp_path)
     code, said = ask()
     assert code == 0
-    assert "unpacked by rwf" in said
+    assert "unpacked by rwf, all 16 files as they came out of the archive" in said
     assert "3 classes, 6 training and 6 test pictures" in said
+    assert "all 12 pictures were read without fault" in said
+    picture = tmp_path / "CUB_200_2011" / "images" / "001.Bird_0" / "Bird_0_0001.jpg"
+    content = picture.read_bytes()
+    picture.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    code, said = ask()
+    assert code == 2
+    assert "1 of 16 files in" in said
+    assert "gone or not what was unpacked (images/001.Bird_0/Bird_0_0001.jpg)" in said
+    picture.write_bytes(content)
+    (tmp_path / "CUB_200_2011" / SUMS).unlink()
+    archive.unlink()
+    code, said = ask()
+    assert code == 0
+    assert "unpacked by somebody else, its pictures are counted and not checked" in said
 
 
 def test_every_published_benchmark_is_known_to_the_doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,5 +161,11 @@ def test_every_published_benchmark_is_known_to_the_doctor(tmp_path: Path, capsys
         ("split-imagenet-s", "ImageNet-Sketch.zip"),
     ):
         assert doctor.examine(benchmark=name, data_dir=tmp_path, device="cpu") == 2
-        said = " ".join(capsys.readouterr().out.split())
+        lines = capsys.readouterr().out
+        said = " ".join(lines.split())
+        source = next(source for source in SOURCES.values() if source.archive == file)
         assert f"{file} is not in" in said
+        assert f"{size_of(source.size)} to fetch" in said
+        assert source.licence in said
+        assert source.url in lines  # in one piece, to be copied
+        assert all(value in lines for value in source.hashes.values())

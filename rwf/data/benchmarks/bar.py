@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def bar(title: str, total: int | None, done: int = 0) -> Iterator[Callable[[int], None]]:
+def bar(title: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
     """Gives a function that is told how many bytes are done in all."""
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        print(f"{title} ({size_of(total)})" if total else title, file=sys.stderr, flush=True)
+        print(f"{title} ({size_of(total)})", file=sys.stderr, flush=True)
         yield lambda _done: None
         return
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -25,10 +25,8 @@ def bar(title: str, total: int | None, done: int = 0) -> Iterator[Callable[[int]
         yield lambda now: progress.update(line, completed=now)
 
 
-def size_of(count: int | None) -> str:
+def size_of(count: int) -> str:
     """Bytes as a person reads them."""
-    if count is None:
-        return "unknown size"
     value, units = float(count), ["bytes", "kB", "MB", "GB", "TB"]
     while value >= 1000 and len(units) > 1:
         value /= 1000

@@ -30,8 +30,8 @@ class BrokenOffError(Exception):
     """The connection failed in a way that another try may mend."""
 
 
-def download(source: Source, path: Path) -> dict[str, str]:
-    """The source's archive at ``path``, and its hashes; what an earlier call left in ``path.part`` is gone on from.
+def download(source: Source, path: Path) -> None:
+    """The source's archive at ``path``; what an earlier call left in ``path.part`` is gone on from.
 
     Broken connections are tried again by themselves while bytes keep coming. Every failure is one sentence and
     leaves the part where it is, except when its content is wrong.
@@ -51,14 +51,13 @@ def download(source: Source, path: Path) -> dict[str, str]:
                         f"or {by_hand(source, path.parent)}."
                     ) from error
                 time.sleep(WAIT)
-    found = hash_file(part.path, hashes_wanted(source))
+    found = hash_file(part.path, list(source.hashes))
     try:
         check_hashes(source, found, f"what came from {source.url}")
     except UserError:
         part.remove()
         raise
     part.become(path)
-    return found
 
 
 def by_hand(source: Source, folder: Path) -> str:
@@ -86,13 +85,13 @@ class Part:
         except (OSError, ValueError):
             return {}
 
-    def begin(self, url: str, headers: Mapping[str, str], total: int | None) -> None:
+    def begin(self, url: str, headers: Mapping[str, str]) -> None:
         """Nothing of it yet: empties the part and notes which file it will be of."""
         with writing(self.path):
             self.path.write_bytes(b"")
         etag = headers.get("ETag") or ""
         validator = etag if etag.startswith('"') else headers.get("Last-Modified")  # a weak tag proves no bytes
-        write_json(self.notes, {"url": url, "validator": validator, "total": total})
+        write_json(self.notes, {"url": url, "validator": validator})
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -111,8 +110,8 @@ class Part:
 def _get(source: Source, part: Part, tell: Callable[[int], None]) -> None:
     """One request, from where the part ends."""
     notes = part.mark(source.url)
-    have = part.length if notes and (notes.get("validator") or source.hashes) else 0
-    if have and have == (notes.get("total") or source.size):
+    have = part.length if notes else 0
+    if have == source.size:
         return
     headers = {"User-Agent": "rwf", "Accept-Encoding": "identity"}
     if have:
@@ -120,17 +119,16 @@ def _get(source: Source, part: Part, tell: Callable[[int], None]) -> None:
         if notes.get("validator"):
             headers["If-Range"] = notes["validator"]
     with _open(source, headers, part) as response:
-        total = _total(response.status, response.headers)
-        _check_size(source, total)
+        _check_size(source, _total(response.status, response.headers))
         if response.status == 206 and _first(response.headers) != have:
             part.remove()
             raise BrokenOffError("the server sent another range than asked for")
         if response.status != 206:  # the whole file, though asked for the rest: it changed, or ranges are not known
             have = 0
         if not have:
-            part.begin(source.url, response.headers, total)
-        _check_disk(source, part, total)
-        _receive(response, part, have, total, tell)
+            part.begin(source.url, response.headers)
+        _check_disk(source, part)
+        _receive(response, part, have, source.size, tell)
 
 
 def _open(source: Source, headers: dict[str, str], part: Part) -> Any:
@@ -144,7 +142,8 @@ def _open(source: Source, headers: dict[str, str], part: Part) -> Any:
         raise BrokenOffError(_reason(error)) from error
 
 
-def _receive(response: Any, part: Part, have: int, total: int | None, tell: Callable[[int], None]) -> None:
+def _receive(response: Any, part: Part, have: int, total: int, tell: Callable[[int], None]) -> None:
+    """The rest of the file, up to ``total``, whether or not the server said how much it would send."""
     with writing(part.path), open(part.path, "ab") as file:
         while True:
             try:
@@ -154,11 +153,12 @@ def _receive(response: Any, part: Part, have: int, total: int | None, tell: Call
             if not data:
                 break
             have += len(data)
-            if total is not None and have > total:
-                raise BrokenOffError("the server sent more than it announced")
+            if have > total:
+                part.remove()
+                raise BrokenOffError("the server sent more than the file should have")
             file.write(data)
             tell(have)
-    if total is not None and have < total:
+    if have < total:
         raise BrokenOffError(f"the connection ended after {size_of(have)} of {size_of(total)}")
 
 
@@ -190,15 +190,15 @@ def _first(headers: Message) -> int | None:
 
 
 def _check_size(source: Source, total: int | None) -> None:
-    if source.size is not None and total is not None and total != source.size:
+    if total is not None and total != source.size:
         raise UserError(
             f"{source.url} is {total} bytes long and {source.archive} should have {source.size}: this is another file; "
-            f"look for the published one (md5 or sha256 {', '.join(source.hashes.values())})."
+            f"look for the published one ({words(source.hashes)})."
         )
 
 
-def _check_disk(source: Source, part: Part, total: int | None) -> None:
-    need = max(0, (total or source.size or 0) - part.length) + source.unpacked
+def _check_disk(source: Source, part: Part) -> None:
+    need = max(0, source.size - part.length) + source.unpacked
     free = shutil.disk_usage(part.path.parent).free
     if free < need:
         raise UserError(
@@ -234,9 +234,9 @@ def _reason(error: object) -> str:
 # -- hashes ------------------------------------------------------------------------------------------------------------
 
 
-def hashes_wanted(source: Source) -> list[str]:
-    """The algorithms to compute; sha256 where nothing is published, to know the file again."""
-    return list(source.hashes) or ["sha256"]
+def words(hashes: Mapping[str, str]) -> str:
+    """Hashes as a sentence holds them."""
+    return ", ".join(f"{name} {value}" for name, value in hashes.items())
 
 
 def hash_file(path: Path, algorithms: list[str], title: str = "checking") -> dict[str, str]:

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from rwf.data.benchmarks.download import check_hashes, download, hash_file, hashes_wanted
+from rwf.data.benchmarks.download import check_hashes, download, hash_file
 from rwf.data.benchmarks.sources import Source
 from rwf.data.benchmarks.unpack import unpack
 from rwf.data.rows import cache_folder
 from rwf.errors import UserError
-from rwf.files import FolderLock, make_folder, write_text
+from rwf.files import FolderLock, make_folder
 
 Looks = Callable[[Path], bool]
 """Whether a folder has the form of the unpacked data set."""
@@ -47,11 +47,11 @@ def obtain(source: Source, data_dir: Path | None, looks: Looks) -> Path:
                 f"{folder / source.top} is there but does not hold {source.title.partition(' (')[0]}: move it away, or "
                 "choose another folder with --data-dir."
             )
-        hashes = verify(source, archive) if archive.exists() else download(source, archive)
-        _hold_to_first(source, archive, hashes)
-        place = unpack(archive, source.top, unpacked=source.unpacked, seal=hashes)
-        if not source.hashes:  # only now: a first copy that cannot be unpacked must not stand in a second one's way
-            write_text(record_of(archive), f"{hashes['sha256']}  {archive.name}\n")
+        if archive.exists():
+            verify(source, archive)
+        else:
+            download(source, archive)
+        place = unpack(archive, source.top, unpacked=source.unpacked)
     if not looks(place):
         raise UserError(f"{archive} does not hold the files of {source.title}: remove it and {place} and start again.")
     return place
@@ -63,30 +63,12 @@ def unpacked_in(source: Source, folder: Path, looks: Looks) -> Path | None:
 
 
 def verify(source: Source, archive: Path) -> dict[str, str]:
-    """The archive's hashes, held to the published ones or to that of the first copy that was met here."""
-    if source.size is not None and archive.stat().st_size != source.size:
+    """The archive's hashes, held to the published ones."""
+    if archive.stat().st_size != source.size:
         raise UserError(
             f"{archive} has {archive.stat().st_size} bytes and should have {source.size}: it is not whole or another "
             "file; remove it and start again."
         )
-    found = hash_file(archive, hashes_wanted(source))
+    found = hash_file(archive, list(source.hashes))
     check_hashes(source, found, str(archive))
-    _hold_to_first(source, archive, found)
     return found
-
-
-def record_of(archive: Path) -> Path:
-    """Where the hash of a first copy is kept, in the form of sha256sum."""
-    return archive.with_name(archive.name + ".sha256")
-
-
-def _hold_to_first(source: Source, archive: Path, found: dict[str, str]) -> None:
-    record = record_of(archive)
-    if source.hashes or not record.exists():
-        return
-    words = [*record.read_text(errors="replace").split(), "none"]
-    if words[0] != found["sha256"]:
-        raise UserError(
-            f"{archive} is not the file that was here first (sha256 {found['sha256']} instead of {words[0]}): if you "
-            f"trust it, remove {record}; if not, remove the archive and fetch it again."
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import shutil
 import stat
 import tarfile
@@ -15,10 +16,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from rwf.data.benchmarks.bar import bar, size_of
+from rwf.data.benchmarks.sums import write_sums
 from rwf.errors import UserError
-from rwf.files import TEMPORARY, sync_folder, write_json, writing
+from rwf.files import TEMPORARY, sync_folder, writing
 
-SEAL = ".rwf.json"  # written last: what a folder with it was unpacked from
 MOST_FILES = 500_000
 LONGEST_HEADER = 1 << 20  # bytes; a longer one is no header of a data set
 CHUNK = 1 << 20
@@ -28,7 +29,7 @@ class UnsafeError(UserError):
     """An archive holds what no data set needs."""
 
 
-def unpack(archive: Path, top: str, *, unpacked: int, seal: dict[str, str] | None = None) -> Path:
+def unpack(archive: Path, top: str, *, unpacked: int) -> Path:
     """The folder ``top`` of the archive, beside the archive; nothing else in it is written.
 
     ``unpacked`` is how many bytes to expect: twice as many are refused before they are written. Everything goes
@@ -47,12 +48,12 @@ def unpack(archive: Path, top: str, *, unpacked: int, seal: dict[str, str] | Non
     try:
         with _readable(archive), bar(f"unpacking {archive.name}", unpacked) as tell:
             members = _zip(archive) if archive.suffix == ".zip" else _tar(archive, 2 * unpacked)
-            count = _write(members, place, top, 2 * unpacked, tell)
-        if not count:
+            sums = _write(members, place, top, 2 * unpacked, tell)
+        if not sums:
             raise UserError(
                 f"{archive.name} holds no folder {top!r}: it is another file, remove it and fetch it again."
             )
-        write_json(place / top / SEAL, {"archive": archive.name, "files": count, **(seal or {})})
+        write_sums(place / top, sums)
         with writing(archive.parent / top):
             (place / top).chmod(0o755)
             (place / top).rename(archive.parent / top)
@@ -66,9 +67,10 @@ Member = tuple[str, bool, int, Callable[[], IO[bytes]]]
 """Name, whether it is a folder, bytes, and how to open it."""
 
 
-def _write(members: Iterator[Member], place: Path, top: str, most: int, tell: Callable[[int], None]) -> int:
-    """Writes the files under ``top`` and counts them."""
-    total = files = number = 0
+def _write(members: Iterator[Member], place: Path, top: str, most: int, tell: Callable[[int], None]) -> dict[str, str]:
+    """Writes the files under ``top``; the sha256 of each by its path inside ``top``."""
+    sums: dict[str, str] = {}
+    total = number = 0
     for name, is_folder, size, opened in members:
         parts = safe_parts(name)
         number += 1
@@ -86,13 +88,13 @@ def _write(members: Iterator[Member], place: Path, top: str, most: int, tell: Ca
             if not is_folder:
                 if path.exists():
                     raise UnsafeError(f"the archive holds {name[:100]!r} twice: fetch it again from its source.")
-                _copy(opened(), path, size)
-                files += 1
+                sums["/".join(parts[1:])] = _copy(opened(), path, size)
         tell(total)
-    return files
+    return sums
 
 
-def _copy(source: IO[bytes], path: Path, size: int) -> None:
+def _copy(source: IO[bytes], path: Path, size: int) -> str:
+    content = hashlib.sha256()
     with source, open(path, "xb") as file:
         left = size
         while data := source.read(min(CHUNK, left + 1)):
@@ -100,15 +102,18 @@ def _copy(source: IO[bytes], path: Path, size: int) -> None:
             if left < 0:
                 raise UnsafeError(f"{path.name} in the archive is longer than announced: fetch it again.")
             file.write(data)
+            content.update(data)
     if left:
         raise EOFError(f"{path.name} is cut short")
+    return content.hexdigest()
 
 
 def safe_parts(name: str) -> list[str]:
     """The folders and the file of a member's name; refuses every name that could mean another place."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
-    bad = name.startswith("/") or "\\" in name or "\0" in name or ".." in parts or ":" in name.partition("/")[0]
-    if bad or any(len(part.encode("utf-8", "surrogateescape")) > 255 for part in parts) or len(parts) > 32:
+    elsewhere = name.startswith("/") or "\\" in name or ".." in parts or ":" in name.partition("/")[0]
+    too_long = len(parts) > 32 or any(len(part.encode("utf-8", "surrogateescape")) > 255 for part in parts)
+    if elsewhere or too_long or any(ord(c) < 32 for c in name):
         raise UnsafeError(
             f"the archive holds the name {name[:100]!r}, which leads out of its folder or is no file name: it was not "
             "unpacked; fetch it again from its source."

@@ -1,0 +1,45 @@
+"""The command `rwf bench`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json as jsonlib
+from dataclasses import dataclass
+
+from rwf.options import RunOptions
+
+
+@dataclass
+class Bench:
+    """what a step and a prediction of each method cost
+
+    Counted in units of one frozen forward of the backbone, exactly and without computing; and timed on a small
+    backbone, all methods in turn, beside the machine's own rates. Prints Markdown.
+    """
+
+    usage = "bench"
+    backbone: str = RunOptions.backbone
+    """The ViT that is counted; only its shapes count, so no weights are downloaded."""
+    batch_size: int = 64
+    """Pictures a step; replay methods replay as many."""
+    methods: tuple[str, ...] = ()
+    """Which methods; all if not given."""
+    time: bool = True
+    """Time what was counted (some minutes for all methods)."""
+    time_backbone: str = "random:vit_tiny_patch16_224"
+    """The ViT that is timed."""
+    time_batch: int = 16
+    """Pictures a step that is timed."""
+    rounds: int = 3
+    """Times that each step is timed; medians are printed."""
+    json: bool = False
+    """Print JSON, a list of rows."""
+
+    def __call__(self) -> int:
+        from rwf.run.bench import bench, markdown
+
+        options = dataclasses.asdict(self)
+        del options["json"]
+        rows = bench(**options)
+        print(jsonlib.dumps(rows, indent=2) if self.json else markdown(rows))
+        return 0

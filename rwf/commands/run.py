@@ -1,0 +1,59 @@
+"""The command `rwf run`: the method first, then the run's options and the method's, all flat."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from rwf import registry
+from rwf.commands.shown import first_line, print_result
+from rwf.errors import UserError
+from rwf.options import RunOptions, read_options
+
+RUN_USAGE = "run METHOD --benchmark B"
+
+
+def run(arguments: list[str]) -> int:
+    """learn a stream with a method"""
+    if arguments and arguments[0] in ("-h", "--help"):
+        about = "METHOD is a name of `rwf list methods`, or FILE.py:Class.\n\n"
+        about += "`rwf run METHOD --help` shows the method's own options too."
+        read_options({"run": RunOptions}, ["--help"], prog="rwf run METHOD", about=about)
+    if not arguments or arguments[0].startswith("-"):
+        raise UserError("name the method first: rwf run METHOD --benchmark B (`rwf list methods` shows them).")
+    spec, rest = arguments[0], arguments[1:]
+    method = _method_class(spec)
+    asked = _asks_for_paper(rest)
+    paper = dict(method.paper_options) if asked else {}
+    values = read_options(
+        {"run": RunOptions, spec.rpartition(":")[2]: method},
+        rest,
+        prog=f"rwf run {spec}",
+        about=registry.METHODS[spec].title if spec in registry.METHODS else first_line(method),
+        defaults=paper,
+    )
+    own = {field.name for field in dataclasses.fields(RunOptions)}
+    options = RunOptions(**{name: value for name, value in values.items() if name in own})
+    if asked:
+        resolved = ", ".join(f"{name} {values[name]}" for name in paper)
+        print(f"protocol paper: {resolved or f'{spec} has no row in the paper, its own settings are used'}")
+
+    from rwf.run.start import start
+
+    print_result(start(spec, {name: value for name, value in values.items() if name not in own}, options))
+    return 0
+
+
+def _method_class(spec: str) -> Any:
+    method = registry.resolve_method(spec)
+    from rwf.parts.learner import Learner
+
+    if not (issubclass(method, Learner) and dataclasses.is_dataclass(method)):
+        raise UserError(f"{spec} is not a method: make it a dataclass that derives from rwf.Learner (see `rwf new`).")
+    return method
+
+
+def _asks_for_paper(arguments: list[str]) -> bool:
+    """Whether ``--protocol paper`` is given: it changes defaults, so it must be known before options are read."""
+    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    return "--protocol=paper" in arguments or ("--protocol", "paper") in pairs

@@ -1,0 +1,37 @@
+"""What `rwf demo` runs and what of it can be chosen; apart from the rest, so that the command line needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "rwf": {},
+    "linear_probe": {},
+    "finetune": {},
+    "l2p": {},
+}
+"""The methods, each with the options in which the demo differs from its defaults."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """The defaults cost about three minutes on two cores; a smaller part of the pictures is a quicker look."""
+
+    methods: tuple[str, ...] = tuple(SETTINGS)
+    """Which methods, one after another."""
+    train_fraction: float = 0.7
+    """Part of each class's training pictures that is used."""
+    tasks: int = 10
+    """Into how many tasks the classes are split."""
+    seed: int = 0
+    """Seed of order, views and initial weights."""
+    benchmark: str = "split-renditions"
+    """What to learn."""
+    backbone: str = "vit_nano_patch8_64.renditions"
+    """The ViT."""
+    threads: int | None = None
+    """Threads of torch; torch's own choice if not given."""
+    out: Path = Path("runs/demo")
+    """Folder of the runs and the page; finished runs in it are used again."""
