@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.util
-import sys
-import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from rwf.errors import UserError
-from rwf.seeds import hash32
+from rwf.userfile import is_file_spec, load_file
 
 
 @dataclass(frozen=True)
@@ -213,6 +209,10 @@ BENCHMARKS: dict[str, Entry] = {
         "rwf.data.benchmarks.imagenet:open_imagenet_sketch", "ImageNet-Sketch, 1000 classes, 80 % for training by rank"
     ),
     "split-imagenet-s": Entry("", "what the paper calls Split-ImageNet-S", alias_of="split-imagenet-sketch"),
+    "split-renditions": Entry(
+        "rwf.data.renditions:renditions", "embedded, synthetic: 100 symbols in 20 styles, drawn on first use"
+    ),
+    "split-digits": Entry("rwf.data.digits:digits", "embedded: 1,797 real handwritten digits, 10 classes"),
     "split-cub200": Entry("rwf.data.benchmarks.cub:open_cub200", "CUB-200-2011, 200 species, official split"),
 }
 """Benchmarks with a name of their own; ``rwf.data`` opens them."""
@@ -222,6 +222,13 @@ BENCHMARK_FORMS: dict[str, Entry] = {
     "parquet:PATH": Entry("", "a dataset in the hub's parquet layout, with a picture and a label column"),
 }
 """How a user names data of his own."""
+
+BACKBONES: dict[str, Entry] = {
+    "vit_nano_patch8_64.renditions": Entry(
+        "", "ships with rwf: a small ViT pre-trained on plain drawings of other symbols than split-renditions has"
+    ),
+}
+"""Backbones whose weights come with the package; ``rwf.vit.weights`` loads them."""
 
 BACKBONE_FORMS: dict[str, Entry] = {
     "TIMM_NAME": Entry("", "a plain ViT of timm with its weights, e.g. vit_base_patch16_224.augreg_in21k"),
@@ -270,37 +277,3 @@ def resolve_method(spec: str) -> type:
         own = [n for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__]
         raise unknown(f"class in {file} called", name, own)
     return found
-
-
-def is_file_spec(spec: str) -> bool:
-    """Whether a method is given as a user's file rather than by a registered name."""
-    return ".py" in spec or "/" in spec
-
-
-def load_file(path: Path) -> ModuleType:
-    """A user's Python file as a module under a name of its own; errors in it name the file and the line."""
-    path = path.expanduser().resolve()
-    if not path.is_file():
-        raise UserError(f"there is no file {path}: give a Python file that holds your method.")
-    name = f"rwf_user_{path.stem}_{hash32(str(path)):08x}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UserError(f"{path} is not a Python file: give a file that ends in .py.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise UserError(
-            f"{_place(error, path)}: {type(error).__name__}: {error}; mend the file and try again."
-        ) from error
-    return module
-
-
-def _place(error: Exception, path: Path) -> str:
-    """File and line, in the user's own file, where an exception came from."""
-    if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f"{path}, line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return f"{path}, line {lines[-1]}" if lines else str(path)

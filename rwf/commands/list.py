@@ -27,7 +27,7 @@ class List:
         tables: dict[str, Mapping[str, registry.Entry]] = {
             "methods": registry.METHODS,
             "benchmarks": registry.BENCHMARKS | registry.BENCHMARK_FORMS,
-            "backbones": registry.BACKBONE_FORMS,
+            "backbones": registry.BACKBONES | registry.BACKBONE_FORMS,
         }
         entries = tables[self.what]
         if self.json:

@@ -35,8 +35,7 @@ from rwf.seeds import hash32
 
 NAME = "vit_nano_patch8_64.renditions"
 ARCHITECTURE = "vit_tiny_patch16_224"  # timm's, with the sizes below in place of its own
-MEAN, STD = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
-PATCH = 8
+MEAN, STD, PATCH = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), 8
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,19 @@ class Recipe:
         if self.width % 32 or min(self.width, self.depth, self.steps, self.batch) < 1:
             raise UserError("the recipe cannot be used: width is a multiple of 32, the other sizes are 1 or more.")
 
-    def model_args(self) -> dict[str, int]:
-        return {"embed_dim": self.width, "depth": self.depth, "num_heads": self.width // 32}
+    def sizes(self) -> dict[str, Any]:
+        """What differs from timm's architecture."""
+        sizes = {"img_size": plain.SIDE, "patch_size": PATCH, "num_classes": len(PRETRAIN)}
+        return sizes | {"embed_dim": self.width, "depth": self.depth, "num_heads": self.width // 32}
 
 
-def pretrain(out: Path, recipe: Recipe, *, save_every: float = 120.0, stop_after: int | None = None) -> dict[str, Any]:
-    """Trains to the end (or ``stop_after`` steps in all) and gives the card, empty if stopped before the end."""
+def pretrain(
+    out: Path, recipe: Recipe, *, save_every: float = 120.0, stop_after: int | None = None, held_out: int = 10
+) -> dict[str, Any]:
+    """Trains to the end (or ``stop_after`` steps in all) and gives the card, empty if stopped before the end.
+
+    ``held_out`` pictures of each class, which no step saw, say on the card how good the weights are.
+    """
     make_folder(out)
     last = recipe.steps if stop_after is None else min(stop_after, recipe.steps)
     with FolderLock(out), torch.random.fork_rng(devices=[]), JsonLines(out / "log.jsonl") as log:
@@ -99,7 +105,7 @@ def pretrain(out: Path, recipe: Recipe, *, save_every: float = 120.0, stop_after
             coming.cancel()
         if run.step < recipe.steps:
             return {}
-        card = finish(out, run)
+        card = finish(out, run, held_out)
     reporter.say(f"{card['accuracy']:.1f} % on held-out plain pictures; {card['file']} and its card are in {out}")
     return card
 
@@ -114,14 +120,14 @@ class Run:
         self.redraw = nn.Linear(recipe.width, 2 * plain.SHAPE**2)  # for the second task, not shipped
         self.shapes = torch.from_numpy(plain.shapes()).float() / 255  # classes SHAPE*SHAPE
         self.dropper = timm.layers.PatchDropout(recipe.drop, num_prefix_tokens=1)
-        every = [*self.model.parameters(), *self.redraw.parameters()]
-        matrices = [p for p in every if p.ndim > 1 and p.shape[0] > 1]
-        others = [p for p in every if not (p.ndim > 1 and p.shape[0] > 1)]
+        matrices: list[nn.Parameter] = []
+        others: list[nn.Parameter] = []
+        for p in [*self.model.parameters(), *self.redraw.parameters()]:
+            (matrices if p.ndim > 1 and p.shape[0] > 1 else others).append(p)
         self.parameters = matrices + others
         groups = [{"params": matrices, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.98), fused=True)
-        self.step = 0
-        self.seconds = 0.0
+        self.step, self.seconds = 0, 0.0
         self._since: list[tuple[float, ...]] = []  # losses, share right, seconds: of the steps not yet logged
 
     def train_step(self, drawn: Future[tuple[np.ndarray, ...]], every: int = 25) -> dict[str, Any] | None:
@@ -191,9 +197,7 @@ class Run:
 
 def build(recipe: Recipe) -> Any:
     """The model as timm builds it, its attention written out for bfloat16."""
-    sizes: dict[str, Any] = {"img_size": plain.SIDE, "patch_size": PATCH, "num_classes": len(PRETRAIN)}
-    sizes |= recipe.model_args()
-    model: Any = timm.create_model(ARCHITECTURE, **sizes)
+    model: Any = timm.create_model(ARCHITECTURE, **recipe.sizes())
     for block in model.blocks:
         block.attn.fused_attn = not recipe.bf16
     # Learned from here, not from noise: otherwise the first hour is spent finding out where a patch was.
@@ -234,19 +238,15 @@ def accuracy(model: Any, pixels: np.ndarray, labels: np.ndarray, bf16: bool) -> 
     return 100 * right / len(labels)
 
 
-def finish(out: Path, run: Run) -> dict[str, Any]:
+def finish(out: Path, run: Run, held_out: int) -> dict[str, Any]:
     """Writes the weights in half precision, and the card that says where they come from."""
-    recipe = run.recipe
-    half = {key: value.half().contiguous() for key, value in run.model.state_dict().items()}
+    recipe, half = run.recipe, {key: value.half().contiguous() for key, value in run.model.state_dict().items()}
     run.model.load_state_dict({key: value.float() for key, value in half.items()})  # the card is about what is shipped
     run.model.patch_drop = nn.Identity()
-    found = accuracy(run.model, *plain.held_out(10, recipe.seed), bf16=False)
+    found = accuracy(run.model, *plain.held_out(held_out, recipe.seed), bf16=False)
     metadata = {
         "architecture": ARCHITECTURE,
-        "model_args": json.dumps(recipe.model_args()),
-        "img_size": str(plain.SIDE),
-        "patch_size": str(PATCH),
-        "num_classes": str(len(PRETRAIN)),
+        **{key: str(value) for key, value in recipe.sizes().items()},
         "mean": ",".join(map(str, MEAN)),
         "std": ",".join(map(str, STD)),
     }
@@ -263,7 +263,7 @@ def finish(out: Path, run: Run) -> dict[str, Any]:
         "symbols_sha256": hashlib.sha256("".join(PRETRAIN).encode()).hexdigest(),
         "fonts": font_hashes(),
         "accuracy": found,
-        "accuracy_on": "10 held-out plain pictures of every pre-training class, in single precision",
+        "accuracy_on": f"{held_out} held-out plain pictures of every pre-training class, in single precision",
         "minutes": round(run.seconds / 60, 1),
         "command": "python -m rwf.run.pretrain --out FOLDER",
         "recipe": asdict(recipe),

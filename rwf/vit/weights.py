@@ -16,16 +16,18 @@ from timm.models.vision_transformer import VisionTransformer, checkpoint_filter_
 from torch import Tensor
 
 from rwf.errors import UserError
+from rwf.registry import BACKBONES
 from rwf.seeds import hash32
 from rwf.vit.door import check_plain
 from rwf.vit.forward import Statistics, ViT
 
 Normalize = Literal["weights", "none"]
 
-SHIPPED: dict[str, str] = {}
-"""Weights that come with the package: name -> safetensors file, relative to the package."""
+SHIPPED: dict[str, Path] = {name: Path(__file__).parent / "shipped" / f"{name}.safetensors" for name in BACKBONES}
+"""Weights that come with the package."""
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_SIZES = ("img_size", "patch_size", "embed_dim", "depth", "num_heads")
+"""What the metadata of a weights file may say about sizes in which it differs from its architecture."""
 _FORMS = "a timm name such as vit_base_patch16_224.augreg_in21k, a .safetensors file, or random:WIDTHxDEPTH"
 _FAMILIES = ["vision_transformer", "deit", "vision_transformer_hybrid"]  # timm's modules that hold plain ViTs
 
@@ -43,17 +45,18 @@ def load_backbone(
     """The frozen ViT of that name.
 
     ``name`` is a timm name (its weights are downloaded once; ``pretrained=False`` draws them), ``PATH.safetensors``
-    (with metadata ``architecture``, ``img_size``, ``patch_size``, ``mean``, ``std``), ``TIMM_NAME@PATH.safetensors``
-    for a file that does not say what it holds, ``random:WIDTHxDEPTH`` (patch 8, pictures 32 x 32, heads of 32) or
-    ``random:TIMM_NAME``. ``seed`` counts for drawn weights only. With an ``image_size`` other than the weights' own
-    the position embeddings are resampled by timm. ``normalize="none"`` leaves pictures in [0, 1].
+    (with metadata ``architecture``, ``mean``, ``std`` and sizes in which it differs from it),
+    ``TIMM_NAME@PATH.safetensors`` for a file that does not say what it holds, ``random:WIDTHxDEPTH`` (patch 8,
+    pictures 32 x 32, heads of 32) or ``random:TIMM_NAME``. ``seed`` counts for drawn weights only. With an
+    ``image_size`` other than the weights' own the position embeddings are resampled by timm. ``normalize="none"``
+    leaves pictures in [0, 1].
     """
     if normalize not in ("weights", "none"):
         raise UserError(f"normalize is {normalize!r}; choose 'weights' or 'none'.")
     if image_size is not None and image_size < 1:
         raise UserError(f"image_size={image_size} is no size: take a positive number of pixels.")
     if name in SHIPPED:
-        model, mean, std = _from_file(_PACKAGE / SHIPPED[name], "", image_size)
+        model, mean, std = _from_file(SHIPPED[name], "", image_size)
     elif name.startswith("random:"):
         model, mean, std = _random(name.removeprefix("random:"), image_size, seed)
     elif name.endswith(".safetensors"):
@@ -123,7 +126,7 @@ def _from_file(path: Path, architecture: str, image_size: int | None) -> Found:
     architecture = architecture or metadata.get("architecture", "")
     if not architecture:
         raise UserError(f"{path} does not say which architecture it holds: write TIMM_NAME@{path}.")
-    arguments = {key: _number(path, metadata, key) for key in ("img_size", "patch_size") if key in metadata}
+    arguments = {key: _number(path, metadata, key) for key in _SIZES if key in metadata}
     model = _plan(architecture, f"{architecture} in {path}", None, **arguments)
     native = _native_size(state, model)
     if native and "img_size" not in metadata:

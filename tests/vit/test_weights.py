@@ -217,8 +217,7 @@ def test_damaged_files(file: str, tmp_path: Path) -> None:
 
 
 def test_weights_that_come_with_the_package(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "_PACKAGE", Path(file).parent)
-    monkeypatch.setitem(weights.SHIPPED, "small", "weights.safetensors")
+    monkeypatch.setitem(weights.SHIPPED, "small", Path(file))
     vit = load_backbone("small", image_size=64)
     assert (vit.name, vit.image_size, vit.hash) == ("small", 64, load_backbone(file, image_size=64).hash)
     refused("did you mean small", "smal")
