@@ -79,6 +79,7 @@ class World:
             "classes": len(self.catalog.classes),
             "train_pictures": len(self.catalog.train.labels),
             "test_pictures": len(self.catalog.test.labels),
+            "notices": self.notices(),
         }
 
 
