@@ -54,7 +54,7 @@ def numbers_in(value: Any) -> Iterator[float]:
 def test_without_tasks_every_figure_is_there_and_follows_from_the_predictions(order, batch_size, quick):
     options = quick(order=order, batch_size=batch_size, anytime=2)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a mean of nothing is one
+        warnings.filterwarnings("error", category=RuntimeWarning, message=".*(empty slice|All-NaN|invalid value)")
         result = start("linear_probe", {}, options)
     assert all(0 <= result[key] <= 100 for key in PERCENT)
     assert all(0 <= result[key] <= 100 for key in LOSSES)
@@ -63,8 +63,7 @@ def test_without_tasks_every_figure_is_there_and_follows_from_the_predictions(or
     with np.load(options.out / "predictions.npz") as file:
         r = accuracy_matrix(file["labels"], file["tasks"], file["evaluations"], 5)
         ends, names = file["evaluated_after"], file["classes"].tolist()
-    assert np.diff([0, *ends]).tolist() == ([20] * 5 if batch_size == 1 else [24, 16, 24, 16, 20])
-    groups = []
+    assert np.diff([0, *ends]).tolist() == ([20] * 5 if batch_size == 1 else [24, 24, 16, 24, 12])
     for row in read_jsonl(options.out / "rows.jsonl"):
         assert "task" not in row  # nobody announces one
     groups = [names.index(name) // 2 for name in stream_labels(options)]
