@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["GradientLearner", "Learner", "UserError", "build", "load", "open_benchmark", "route"]
+__all__ = ["GradientLearner", "Learner", "UserError", "build", "from_iterable", "load", "open_benchmark", "route"]
 
 _WHERE = {
     "build": "rwf.run.build",
     "load": "rwf.run.build",
     "route": "rwf.vit.routed",
     "open_benchmark": "rwf.data.catalog",
+    "from_iterable": "rwf.data.endless",
     "Learner": "rwf.parts.learner",
     "GradientLearner": "rwf.parts.gradient",
     "UserError": "rwf.errors",
@@ -19,6 +20,7 @@ _WHERE = {
 
 if TYPE_CHECKING:
     from rwf.data.catalog import open_benchmark
+    from rwf.data.endless import from_iterable
     from rwf.errors import UserError
     from rwf.parts.gradient import GradientLearner
     from rwf.parts.learner import Learner

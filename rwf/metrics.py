@@ -69,9 +69,10 @@ def learned_at(groups: ArrayLike, ends: ArrayLike, count: int) -> NDArray[np.int
 
 
 def _learned(matrix: Floats, learned: ArrayLike | None) -> list[int] | None:
-    """By which evaluation each task was learned; None if nobody says and evaluations are not one a task."""
+    """By which evaluation each task was learned and asked; None if nobody says and evaluations are not one a task."""
     if learned is not None:
-        return [int(i) for i in np.asarray(learned)]
+        asked = (~np.isnan(matrix)).argmax(axis=0)
+        return [int(i) for i in np.maximum(np.asarray(learned, int), asked)]
     return list(range(len(matrix))) if matrix.shape[0] == matrix.shape[1] else None
 
 
@@ -174,8 +175,10 @@ def anytime_accuracy(seen: ArrayLike, accuracies: ArrayLike) -> float:
     """Area under the accuracy curve over pictures seen, divided by all pictures seen.
 
     A step function that has, between two points, the value of the later one: the mean if points are evenly spaced.
+    Points at which nothing could be asked are left out.
     """
     n, a = np.asarray(seen, float), np.asarray(accuracies, float)
+    n, a = n[~np.isnan(a)], a[~np.isnan(a)]
     return float(np.average(a, weights=np.diff(n, prepend=0.0))) if len(n) else math.nan
 
 

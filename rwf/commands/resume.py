@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from rwf.commands.shown import print_result
 
@@ -18,9 +19,11 @@ class Resume:
     usage = "resume DIR"
     dir: Path
     """The folder of the run."""
+    on_bad_image: Literal["stop", "skip"] | None = None
+    """What to do with a picture that cannot be decoded, from now on; as the run began if not given."""
 
     def __call__(self) -> int:
         from rwf.run.start import resume
 
-        print_result(resume(self.dir))
+        print_result(resume(self.dir, on_bad_image=self.on_bad_image))
         return 0

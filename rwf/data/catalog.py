@@ -35,6 +35,13 @@ class Catalog:
     fingerprint: str
     notices: tuple[str, ...] = ()
 
+    def summary(self) -> str:
+        """What there is, and the hash that says whether another run had the same."""
+        return (
+            f"{self.name}: {len(self.classes)} classes, {len(self.train)} training and {len(self.test)} test pictures, "
+            f"manifest {self.fingerprint[:12]}"
+        )
+
 
 def build_catalog(
     name: str,

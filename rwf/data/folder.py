@@ -93,20 +93,24 @@ def _by_list(found: Found, path: Path, notices: list[str]) -> tuple[Found, Found
     return train, test
 
 
-def read_list(path: Path, known: Collection[str]) -> set[str]:
-    """The pictures a list names, a line each: CLASS/FILE, folders before it and a number after it are passed over.
-
-    So are the keys, dashes and lines of numbers that a list in YAML has besides.
-    """
+def list_lines(path: Path) -> list[str]:
+    """The lines of a training list, or a sentence that it cannot be read."""
     try:
-        text = Path(os.path.expanduser(path)).read_text(encoding="utf-8")
+        return Path(os.path.expanduser(path)).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"cannot read the training list {str(path)!r} ({getattr(error, 'strerror', None) or error}): give a text "
             "file with one CLASS/FILE a line."
         ) from error
+
+
+def read_list(path: Path, known: Collection[str]) -> set[str]:
+    """The pictures a list names, a line each: CLASS/FILE, folders before it and a number after it are passed over.
+
+    So are the keys, dashes and lines of numbers that a list in YAML has besides.
+    """
     names: set[str] = set()
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(list_lines(path), 1):
         entry = line.strip().removeprefix("- ").strip()
         if re.fullmatch(r"|#.*|\w+:|\d+", entry):
             continue

@@ -72,6 +72,8 @@ def _find(path: str) -> dict[str, list[Path]]:
     if not found:
         raise UserError(f"there is no parquet file at {path!r}: give parquet:PATH, a folder with train*.parquet.")
     if len(found) == 1:
+        if found[0] != root:  # who names the file itself may mean one shard
+            _whole(found)
         return {"train": found}  # one file is all there is, whatever its name
     splits: dict[str, list[Path]] = {}
     for file in found:

@@ -28,7 +28,8 @@ def task_groups(classes: Sequence[int], tasks: int) -> tuple[list[list[int]], st
     if tasks < 1:
         raise UserError(f"the number of tasks is {tasks}: give at least 1.")
     if tasks > len(classes):
-        raise UserError(f"{tasks} tasks are more than the {len(classes)} classes: give at most {len(classes)}.")
+        count = f"{len(classes)} classes" if len(classes) != 1 else "1 class"
+        raise UserError(f"{tasks} tasks are more than the {count}: give --tasks {len(classes)} or fewer.")
     size, more = divmod(len(classes), tasks)
     ends = np.cumsum([size + (task < more) for task in range(tasks)]).tolist()
     groups = [list(classes[start:end]) for start, end in zip([0, *ends], ends, strict=False)]

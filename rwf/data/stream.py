@@ -134,7 +134,8 @@ class Stream:
             except BadImageError as error:
                 if self.on_bad_image == "stop":
                     raise BadImageError(
-                        f"{error} To leave such pictures out: --on-bad-image skip; to find all: rwf doctor --benchmark."
+                        f"{error} To leave such pictures out, now or in rwf resume: --on-bad-image skip; to find all: "
+                        "rwf doctor --benchmark."
                     ) from error
             else:
                 kept.append(i)

@@ -76,9 +76,11 @@ def result_table(result: Mapping[str, Any]) -> Table:
         table.add_row(key.replace("_", " "), number(result.get(key)))
     table.add_row("needs", ", ".join(result["needs"]) or "nothing")
     passes = result["single_pass"]
-    table.add_row(
-        "single pass",
+    says = (
         f"{passes['seen']} of {passes['images_in_stream']} pictures seen, most visits {passes['most_visits']}, "
-        f"second looks {passes['second_looks']}, replays {passes['replays']}",
+        f"second looks {passes['second_looks']}, replays {passes['replays']}"
     )
+    if passes["skipped"] or passes["skipped_tests"]:
+        says += f"; cannot be read and left out: {passes['skipped']}, of the test {passes['skipped_tests']}"
+    table.add_row("single pass", says)
     return table

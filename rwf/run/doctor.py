@@ -120,10 +120,7 @@ def _benchmark(name: str | None, data_dir: Path | None) -> list[str]:
             return found.lines
         lines += found.lines
     catalog = open_benchmark(name, data_dir=data_dir, duplicates=False)
-    lines += [
-        f"{catalog.name}: {len(catalog.classes)} classes, {len(catalog.train)} training and {len(catalog.test)} "
-        f"test pictures, {size_of(_bytes(catalog))}, manifest {catalog.fingerprint[:12]}"
-    ]
+    lines += [f"{catalog.summary()}, {size_of(_bytes(catalog))}"]
     for title, split in (("training", catalog.train), ("test", catalog.test)):
         counts = np.bincount(split.labels, minlength=len(catalog.classes))
         low, high = counts.min(), counts.max()

@@ -16,7 +16,8 @@ TEST_BATCH = 256
 
 def guess(learner: Learner, catalog: Catalog, batches: Iterable[Batch]) -> np.ndarray:
     """The catalog's number of the class guessed for each test picture; NOT_EVALUATED for those not asked."""
-    learner.prepare()
+    if learner.classes:
+        learner.prepare()
     number: dict[Hashable, int] = {name: i for i, name in enumerate(catalog.classes)}
     column = np.array([number[label] for label in learner.classes], np.int32)
     out = np.full(len(catalog.test.labels), NOT_EVALUATED, np.int32)

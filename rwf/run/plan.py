@@ -6,6 +6,7 @@ import numpy as np
 
 from rwf.data.stream import Stream
 from rwf.errors import UserError
+from rwf.metrics import learned_at
 
 
 class Plan:
@@ -15,8 +16,6 @@ class Plan:
         if anytime_per_task < 0:
             raise UserError(f"anytime is {anytime_per_task}; give 0 (never) or a number of points a task.")
         self.evaluations = set(stream.evaluations)
-        self.pictures_at_evaluations = stream.plan.starts[sorted(self.evaluations)]
-        self.has_tasks = bool(stream.plan.boundaries)
         self.anytime: set[int] = set()
         before = 0
         for end in stream.evaluations:
@@ -29,3 +28,7 @@ class Plan:
         task_of = {name: task for task, names in enumerate(stream.tasks) for name in names}
         task_of_class = np.array([task_of.get(name, -1) for name in catalog.classes])
         self.test_tasks = task_of_class[self.test_labels]
+        groups = task_of_class[catalog.train.labels[stream.plan.ids]]
+        ends = stream.plan.starts[sorted(self.evaluations)]
+        self.learned = None if stream.plan.boundaries else learned_at(groups, ends, self.tasks)
+        """Without tasks: the evaluation by which each group of classes was learned, counted from 0."""

@@ -32,6 +32,7 @@ class Progress:
     met: list[str] = field(default_factory=list)
     online_correct: int = 0
     learn_forwards: int = 0
+    evaluated_seen: list[int] = field(default_factory=list)
     anytime_seen: list[int] = field(default_factory=list)
     learn_seconds: float = 0.0
     evaluate_seconds: float = 0.0
@@ -73,24 +74,15 @@ class Record:
         """What is known, and where need be asked, of a batch before it is learned."""
         learner = self.world.learner
         columns = {label: i for i, label in enumerate(learner.classes)}
-        said = None if learner.answers_while_learning else learner.scores(batch.view())
+        asks = len(batch) and not learner.answers_while_learning
+        said = learner.scores(batch.view()) if asks else None
         return Before(columns, said, self.forwards.count, time.perf_counter())
 
     def after(self, batch: Batch, before: Before, notes: dict[str, float]) -> None:
         """A batch was learned. A label met for the first time counts as an error of the online accuracy."""
-        progress, learner = self.progress, self.world.learner
-        said = before.said
-        if said is None:
-            if learner.answered is None:
-                raise RuntimeError(f"{type(learner).__name__} declares answers_while_learning but left no answer")
-            said = learner.answered[:, : len(before.columns)].float().cpu()
-        right, met = 0, set(progress.met)
-        if met:
-            guesses = said.argmax(1).tolist()
-            right = sum(
-                label in met and before.columns[label] == guess
-                for label, guess in zip(batch.labels, guesses, strict=True)
-            )
+        progress = self.progress
+        right = self._right(batch, before) if len(batch) else 0  # empty: none of its pictures could be read
+        met = set(progress.met)
         progress.met += [str(label) for label in dict.fromkeys(batch.labels) if label not in met]
         progress.step += 1
         progress.pictures += len(batch)
@@ -101,18 +93,32 @@ class Record:
         online = right / max(1, len(batch))
         self.rows.append({"step": progress.step, "pictures": progress.pictures, "online": online, **notes})
 
+    def _right(self, batch: Batch, before: Before) -> int:
+        """How many pictures of the batch were guessed before it was learned."""
+        said, learner, met = before.said, self.world.learner, set(self.progress.met)
+        if said is None:
+            if learner.answered is None:
+                raise RuntimeError(f"{type(learner).__name__} declares answers_while_learning but left no answer")
+            said = learner.answered[:, : len(before.columns)].float().cpu()
+        if not met:
+            return 0
+        pairs = zip(batch.labels, said.argmax(1).tolist(), strict=True)
+        return sum(label in met and before.columns[label] == guess for label, guess in pairs)
+
     # -- questions -----------------------------------------------------------------------------------------------
 
     def evaluate(self) -> str:
         """The test pictures of all classes met so far; returns a line for the person who watches."""
         progress, stream, plan = self.progress, self.world.stream, self.world.plan
         self.guesses.append(self._ask(stream.test_batches(progress.met, TEST_BATCH)))
+        progress.evaluated_seen.append(progress.pictures)
         line = accuracy_matrix(plan.test_labels, plan.test_tasks, self.guesses[-1], plan.tasks)[0]
         self.rows.append({"evaluation": len(self.guesses), "step": progress.step, "accuracy": plain(line)})
-        return (
-            f"{progress.pictures} pictures, {len(progress.met)} classes: "
-            f"mean accuracy {np.nanmean(line):.2f} % over {np.sum(~np.isnan(line))} tasks"
+        known, groups = line[~np.isnan(line)], "tasks" if plan.learned is None else "groups of classes"
+        found = (
+            f"mean accuracy {known.mean():.2f} % over {len(known)} {groups}" if len(known) else "no test picture yet"
         )
+        return f"{progress.pictures} pictures, {len(progress.met)} classes: {found}"
 
     def anytime(self) -> None:
         """The fixed small set of test pictures, as far as their classes have been met."""

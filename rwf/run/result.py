@@ -15,7 +15,6 @@ from rwf.run.world import World
 
 RESULT = "result.json"
 PREDICTIONS = "predictions.npz"
-NEED_TASKS = ("forgetting_after_learning", "backward_transfer", "learning_accuracy")
 
 
 def finish(world: World, folder: Path, record: Record) -> dict[str, Any]:
@@ -30,10 +29,8 @@ def make_result(world: World, record: Record) -> dict[str, Any]:
     """All keys of ``result.json``; formulas in docs/metrics.md."""
     learner, plan, progress = world.learner, world.plan, record.progress
     matrix = accuracy_matrix(plan.test_labels, plan.test_tasks, np.array(record.guesses), plan.tasks)
-    accuracies = summary(matrix, curve=_curve(world, record))
+    accuracies = summary(matrix, curve=_curve(world, record), learned=plan.learned)
     accuracies["online_accuracy"] = 100.0 * progress.online_correct / progress.pictures
-    if not plan.has_tasks:
-        accuracies |= dict.fromkeys(NEED_TASKS)
     certificate = world.stream.guard.certificate()
     return {
         "method": learner.recipe["method"],
@@ -72,12 +69,12 @@ def _anytime(world: World, record: Record) -> np.ndarray:
 def _curve(world: World, record: Record) -> Curve | None:
     if not record.anytime_guesses:
         return None
-    plan = world.plan
+    plan, evaluated = world.plan, np.array(record.progress.evaluated_seen, float)
     return Curve(
         seen=np.array(record.progress.anytime_seen, float),
         accuracy=_anytime(world, record),
         by_task=accuracy_matrix(plan.test_labels, plan.test_tasks, np.array(record.anytime_guesses), plan.tasks),
-        task_end=plan.pictures_at_evaluations.astype(float),
+        task_end=evaluated if plan.learned is None else evaluated[plan.learned],
     )
 
 
@@ -103,7 +100,7 @@ def write_predictions(world: World, folder: Path, record: Record) -> None:
             labels=plan.test_labels,
             tasks=plan.test_tasks,
             evaluations=np.array(record.guesses, np.int32),
-            evaluated_after=plan.pictures_at_evaluations,
+            evaluated_after=np.array(record.progress.evaluated_seen),
             anytime=np.array(record.anytime_guesses, np.int32),
             anytime_after=np.array(record.progress.anytime_seen),
         )

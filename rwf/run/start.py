@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,8 @@ def start(
     method: str, method_options: dict[str, Any], options: RunOptions, *, observe: Observer = unobserved
 ) -> dict[str, Any]:
     """A new run in a folder of its own; the result."""
-    folder = make_folder(options.out or free_folder(method, options))
-    with FolderLock(folder):
+    folder = options.out or free_folder(method, options)
+    with _made(folder), FolderLock(folder):
         if (folder / CONFIG).exists():
             state = "a finished run" if (folder / RESULT).exists() else "a run that rwf resume can go on with"
             raise UserError(f"{folder} holds {state}: choose another folder with --out.")
@@ -35,8 +37,25 @@ def start(
         return run(world, folder, observe=observe)
 
 
-def resume(folder: Path, *, observe: Observer = unobserved) -> dict[str, Any]:
-    """The same run from its last checkpoint on; a finished run gives its result."""
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """The folder is made; if nothing but the lock has come into it, it goes again, and its name is free."""
+    was_there = folder.exists()
+    make_folder(folder)
+    try:
+        yield
+    finally:
+        if not was_there and [path.name for path in folder.iterdir()] == ["lock"]:
+            with suppress(OSError):
+                (folder / "lock").unlink()
+                folder.rmdir()
+
+
+def resume(folder: Path, *, on_bad_image: str | None = None, observe: Observer = unobserved) -> dict[str, Any]:
+    """The same run from its last checkpoint on; a finished run gives its result.
+
+    ``on_bad_image`` may differ from what the run began with: it changes no picture that has been learned.
+    """
     if not (folder / CONFIG).exists():
         raise UserError(f"{folder} holds no run: give the folder that rwf run named.")
     with FolderLock(folder):
@@ -46,9 +65,11 @@ def resume(folder: Path, *, observe: Observer = unobserved) -> dict[str, Any]:
         content = read_json(folder / CONFIG)
         if "run" not in content:
             raise UserError(f"{folder} holds a saved learner, not a run: open it with rwf.load in Python.")
-        options = RunOptions.from_json(content["run"])
+        options = RunOptions.from_json(content["run"] | ({"on_bad_image": on_bad_image} if on_bad_image else {}))
         world = World(LearnerConfig.from_json(content["learner"]), options)
         check_environment(read_json(folder / ENVIRONMENT), world.environment())
+        if on_bad_image:
+            write_json(folder / CONFIG, content | {"run": options.as_json()})
         return run(world, folder, goes_on=(folder / STATE).exists(), observe=observe)
 
 

@@ -61,7 +61,7 @@ class World:
 
     def notices(self) -> list[str]:
         """Sentences about what was decided on the way, for the person who started the run."""
-        return self.stream.notices
+        return [f"{self.catalog.summary()}.", *self.stream.notices]
 
     def environment(self) -> dict[str, Any]:
         """What the figures of this run depend on, besides its configuration."""
@@ -79,6 +79,7 @@ class World:
             "classes": len(self.catalog.classes),
             "train_pictures": len(self.catalog.train.labels),
             "test_pictures": len(self.catalog.test.labels),
+            "notices": self.notices(),
         }
 
 

@@ -205,7 +205,7 @@ def test_impossible_runs_get_a_sentence(quick, method, changes, options, sentenc
 def test_joint_is_an_iid_stream_seen_once(quick):
     result = start("joint", {}, quick())
     assert result["single_pass"]["most_visits"] == 1
-    assert result["learning_accuracy"] is None
+    assert 0 <= result["learning_accuracy"] <= 100  # of groups of classes: nobody announced a task
     assert result["final_accuracy"] is not None
 
 

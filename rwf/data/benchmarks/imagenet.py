@@ -8,7 +8,7 @@ from pathlib import Path
 from rwf.data.benchmarks.place import obtain
 from rwf.data.benchmarks.sources import IMAGENET_R, IMAGENET_SKETCH, Source
 from rwf.data.catalog import Catalog
-from rwf.data.folder import open_classes
+from rwf.data.folder import list_lines, open_classes
 from rwf.errors import UserError
 
 WORDNET = r"n\d{8}"
@@ -36,6 +36,8 @@ def open_imagenet_sketch(
 
 
 def _open(name: str, source: Source, data_dir: Path | None, train_list: Path | None) -> Catalog:
+    if train_list is not None:
+        list_lines(train_list)  # a wrong path is said before gigabytes are fetched
     folder = obtain(source, data_dir, looks)
     catalog = open_classes(
         folder, name=name, source=source.url, train_list=train_list, expect=WORDNET, pictures=source.pictures
