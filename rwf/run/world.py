@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +14,7 @@ import torch
 from rwf import __version__
 from rwf.data.catalog import Catalog, open_benchmark
 from rwf.data.orders import WITH_TASKS, Blur
+from rwf.data.rows import cache_folder
 from rwf.data.stream import Stream, make_stream
 from rwf.errors import UserError
 from rwf.options import RunOptions
@@ -19,17 +22,18 @@ from rwf.parts.learner import Learner
 from rwf.run.build import LearnerConfig, make_learner
 from rwf.run.plan import Plan
 from rwf.run.step import LateStream
+from rwf.vit.feature_cache import Frozen, Shards
 
 PACKAGES = ("torch", "torchvision", "timm", "numpy", "pillow", "safetensors", "pyarrow")
 
 
 class World:
-    """What one run works on."""
+    """What one run works on; on another catalog than the benchmark's if one is given."""
 
-    def __init__(self, config: LearnerConfig, options: RunOptions) -> None:
+    def __init__(self, config: LearnerConfig, options: RunOptions, *, catalog: Catalog | None = None) -> None:
         steady(options.threads)
         self.options = options
-        self.catalog: Catalog = open_benchmark(
+        self.catalog: Catalog = catalog or open_benchmark(
             options.benchmark, data_dir=options.data_dir, train_list=options.train_list
         )
         config = replace(config, class_count=len(self.catalog.classes), task_count=options.tasks)
@@ -54,14 +58,26 @@ class World:
             on_bad_image=options.on_bad_image,
             blur=Blur(options.blurry_n, options.blurry_m, options.drift_width),
             imbalance=options.imbalance,
+            workers=options.workers,
         )
         late.open(self.stream, self.learner)
+        self.frozen = Frozen(self.learner.vit, open_shards(options, self.learner.device.type))
+        self.learner.vit.frozen = self.frozen
         self.plan = Plan(self.stream, options.anytime)
         self.title = f"{config.method} on {options.benchmark}, seed {options.seed}"
 
     def notices(self) -> list[str]:
         """Sentences about what was decided on the way, for the person who started the run."""
         return self.stream.notices
+
+    def afterwards(self) -> list[str]:
+        """Sentences about what went wrong on the way and changed no result."""
+        shards, said = self.frozen.shards, []
+        if shards is not None and shards.dropped:
+            said.append(f"{shards.dropped} damaged files of the feature cache were dropped and computed again.")
+        if shards is not None and shards.trouble:
+            said.append(shards.trouble)
+        return said
 
     def environment(self) -> dict[str, Any]:
         """What the figures of this run depend on, besides its configuration."""
@@ -80,6 +96,20 @@ class World:
             "train_pictures": len(self.catalog.train.labels),
             "test_pictures": len(self.catalog.test.labels),
         }
+
+
+def open_shards(options: RunOptions, device: str) -> Shards | None:
+    """The run's feature cache: what RWF_FEATURE_CACHE says where the option says nothing.
+
+    On an accelerator it must be asked for: there a forward may take no longer than reading what it said.
+    """
+    named = options.feature_cache
+    if named == "auto":
+        named = os.environ.get("RWF_FEATURE_CACHE") or ("auto" if device == "cpu" else "off")
+    if named == "off":
+        return None
+    folder = cache_folder() / "features" if named == "auto" else Path(named).expanduser()
+    return Shards(folder, int(options.feature_cache_gb * 1e9))
 
 
 def steady(threads: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 
 import torch
@@ -92,3 +93,11 @@ class Kept(Plug):
     def bypass(self, block: int, h: Tensor) -> Tensor:
         weights = [getattr(self.adapters, f"kept_{name}")[self.index, block] for name in NAMES]
         return self.adapters._path(weights, h, False)
+
+    def frozen_name(self) -> str:
+        digest = hashlib.sha256(f"adapters {self.adapters.scale}".encode())
+        for name in NAMES:
+            kept = getattr(self.adapters, f"kept_{name}")[self.index].detach().cpu().contiguous()
+            digest.update(f"\0{kept.dtype}\0{tuple(kept.shape)}\0".encode())
+            digest.update(kept.flatten().view(torch.uint8).numpy())
+        return digest.hexdigest()
