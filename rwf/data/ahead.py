@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -26,22 +26,29 @@ Read = Callable[[np.ndarray], tuple[list[Tensor], list[int]]]
 
 @dataclass(frozen=True, eq=False)
 class Made(Batch):
-    """A batch whose first view of a kind is there already."""
+    """A batch whose first pictures have their first view of a kind already."""
 
     kind: str = ""
-    ready: Tensor | None = None
-    """That view before normalisation.  # B 3 P P, uint8"""
+    ready: Tensor = field(default_factory=lambda: torch.empty(0))
+    """These views before normalisation.  # R 3 P P, uint8"""
 
     def view(self, n: int = 0, kind: str = "train") -> Tensor:
-        if n or kind != self.kind or self.ready is None:
+        if n or kind != self.kind or not len(self.ready):
             return super().view(n, kind)
         assert isinstance(self.viewer, View)
-        return self.viewer.normalized(self.ready)
+        made, count = self.viewer.normalized(self.ready), len(self.ready)
+        if count == len(self):
+            return made
+        return torch.cat([made, self.viewer(self.images[count:], self.ids[count:], self.visits[count:], kind)])
 
     def split(self, size: int) -> Iterator[Batch]:
-        assert self.ready is not None
-        for part, ready in zip(super().split(size), self.ready.split(size), strict=True):
+        for i, part in enumerate(super().split(size)):
+            ready = self.ready[i * size : (i + 1) * size]
             yield Made(part.images, part.labels, part.ids, part.viewer, part.visits, self.kind, ready)
+
+    def __add__(self, other: Batch) -> Batch:
+        both = super().__add__(other)
+        return Made(both.images, both.labels, both.ids, both.viewer, both.visits, self.kind, self.ready)
 
 
 class Packed(NamedTuple):

@@ -115,6 +115,10 @@ class Stream:
         """The same for ``anytime_batches``."""
         return self._of_classes(self._anytime, classes)
 
+    def test_group(self, ids: np.ndarray) -> Batch:
+        """These test pictures, as far as they can be read."""
+        return self._batch(self.catalog.test, ids)
+
     @property
     def skipped_tests(self) -> int:
         """How many test pictures could not be read so far."""

@@ -64,19 +64,19 @@ class Forecast:
 def forecast(method: str, method_options: dict[str, Any], options: RunOptions) -> Forecast:
     """The run in miniature: the same stream, order and code on a small network, test pictures counted and not asked."""
     catalog = open_benchmark(options.benchmark, data_dir=options.data_dir, train_list=options.train_list)
-    with torch.device("meta"):
-        backbone = load_backbone(options.backbone, image_size=options.image_size, pretrained=False)
+    backbone = load_backbone(options.backbone, image_size=options.image_size, pretrained=False)
+    real = -(-backbone.width // 32) * 32  # random ViTs have heads of 32
     world, tiny = None, _miniature(catalog, method_options)
     if "random_features" in {own.name for own in fields(make_method(method, method_options))}:
         method_options = method_options | FEW
-    for width in (WIDTH, backbone.width):  # some options need the real width
+    for width in (WIDTH, real):  # some options need the real width
         small = replace(
             options, backbone=f"random:{width}x{backbone.depth}", image_size=SIDE, device="cpu", feature_cache="off"
         )
         try:
             world = World(learner_config(method, method_options, small), small, catalog=tiny)
         except UserError:
-            if width == backbone.width:
+            if width == real:
                 raise
         else:
             break

@@ -17,16 +17,19 @@ where a task begins; to be tested."""
 class Mark(NamedTuple):
     """A moment of the count."""
 
-    computed: int
+    through: int
+    """Pictures through the backbone."""
     frozen: int
+    """Pictures about which a network without anything trained was asked."""
     read: int
+    """Of these, answers that were there already."""
 
 
 class Forwards:
     """Counts the pictures that go through the backbone, or whose answers are read where they were kept."""
 
     def __init__(self, learner: Learner) -> None:
-        self.learner, self.computed = learner, 0
+        self.learner, self.through = learner, 0
 
     def start(self) -> None:
         self._hook = self.learner.vit.timm.patch_embed.register_forward_hook(self._seen)
@@ -37,21 +40,23 @@ class Forwards:
     @property
     def count(self) -> int:
         """All that was asked for; the same with a feature cache and without."""
-        return self.computed + self.mark().read
+        return self.through + self.mark().read
 
     def mark(self) -> Mark:
         frozen = self.learner.vit.frozen
-        return Mark(self.computed, frozen.asked if frozen else 0, frozen.read if frozen else 0)
+        if frozen is None:
+            return Mark(self.through, 0, 0)
+        return Mark(self.through, frozen.asked, frozen.asked - frozen.computed)
 
     def charge(self, tally: dict[str, int], phase: str, since: Mark) -> None:
         """Adds what happened since the mark to a tally that ``no_forwards`` made."""
         now = self.mark()
-        tally[phase] += now.computed - since.computed + now.read - since.read
+        tally[phase] += now.through - since.through + now.read - since.read
         tally["frozen"] += now.frozen - since.frozen
         tally["read"] += now.read - since.read
 
     def _seen(self, _module: Any, inputs: tuple[Tensor, ...], _output: Any) -> None:
-        self.computed += inputs[0].shape[0]
+        self.through += inputs[0].shape[0]
 
 
 def no_forwards() -> dict[str, int]:
@@ -66,3 +71,8 @@ def totals(tally: Mapping[str, int]) -> dict[str, int]:
         "total": sum(tally[phase] for phase in PHASES),
         "of_frozen_network": tally["frozen"],
     }
+
+
+def computed(tally: Mapping[str, int]) -> int:
+    """How many of a tally's forwards were not read."""
+    return sum(tally[phase] for phase in PHASES) - tally["read"]

@@ -10,7 +10,7 @@ import numpy as np
 from rwf.files import replacing, write_json
 from rwf.metrics import Curve, accuracy, accuracy_matrix, plain, summary
 from rwf.parts.learner import Learner
-from rwf.run.forwards import totals
+from rwf.run.forwards import computed, totals
 from rwf.run.record import Record
 from rwf.run.world import World
 
@@ -61,7 +61,7 @@ def make_result(world: World, record: Record) -> dict[str, Any]:
             "learn_seconds": progress.learn_seconds,
             "evaluate_seconds": progress.evaluate_seconds,
             "learned_images_per_second": progress.pictures / progress.learn_seconds,
-            "forwards_read_from_cache": progress.forwards["read"],
+            "forwards_computed": computed(progress.forwards),
         },
     }
 

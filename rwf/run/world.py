@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from rwf import __version__
 from rwf.data.catalog import Catalog, open_benchmark
@@ -24,6 +27,8 @@ from rwf.run.plan import Plan
 from rwf.run.step import LateStream
 from rwf.vit.feature_cache import Frozen, Shards
 
+GROUP = 64
+"""Test pictures of one class that go through a frozen network together."""
 PACKAGES = ("torch", "torchvision", "timm", "numpy", "pillow", "safetensors", "pyarrow")
 
 
@@ -61,7 +66,8 @@ class World:
             workers=options.workers,
         )
         late.open(self.stream, self.learner)
-        self.frozen = Frozen(self.learner.vit, open_shards(options, self.learner.device.type))
+        shards = open_shards(options, self.learner.device.type)
+        self.frozen = Frozen(self.learner.vit, shards, TestGroups(self.stream))
         self.learner.vit.frozen = self.frozen
         self.plan = Plan(self.stream, options.anytime)
         self.title = f"{config.method} on {options.benchmark}, seed {options.seed}"
@@ -98,18 +104,44 @@ class World:
         }
 
 
+class TestGroups:
+    """The test pictures of a class, in the order of the catalog, so many at a time."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self._of: dict[int, int] = {}
+        self._ids: list[np.ndarray] = []
+        labels = stream.catalog.test.labels
+        for label in range(len(stream.catalog.classes)):
+            mine = np.flatnonzero(labels == label)
+            for start in range(0, len(mine), GROUP):
+                self._of |= dict.fromkeys(mine[start : start + GROUP].tolist(), len(self._ids))
+                self._ids.append(mine[start : start + GROUP])
+
+    def of(self, picture: int) -> int:
+        return self._of[picture]
+
+    def views(self, group: int) -> tuple[Sequence[int], Tensor]:
+        batch = self.stream.test_group(self._ids[group])
+        return batch.ids, batch.view(kind="test")
+
+
 def open_shards(options: RunOptions, device: str) -> Shards | None:
-    """The run's feature cache: what RWF_FEATURE_CACHE says where the option says nothing.
+    """The run's feature cache."""
+    folder = feature_folder(options.feature_cache, device)
+    return None if folder is None else Shards(folder, int(options.feature_cache_gb * 1e9))
+
+
+def feature_folder(named: str, device: str) -> Path | None:
+    """Where the feature cache lies; where the option says ``auto``, RWF_FEATURE_CACHE is asked.
 
     On an accelerator it must be asked for: there a forward may take no longer than reading what it said.
     """
-    named = options.feature_cache
     if named == "auto":
         named = os.environ.get("RWF_FEATURE_CACHE") or ("auto" if device == "cpu" else "off")
     if named == "off":
         return None
-    folder = cache_folder() / "features" if named == "auto" else Path(named).expanduser()
-    return Shards(folder, int(options.feature_cache_gb * 1e9))
+    return cache_folder() / "features" if named == "auto" else Path(named).expanduser()
 
 
 def steady(threads: int | None) -> None:

@@ -6,8 +6,11 @@ import hashlib
 import os
 import platform
 import time
-from contextlib import suppress
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,6 +25,8 @@ from rwf.vit.sockets import Plug
 VERSION = "rwf features 1"
 SUFFIX = ".features"
 STALE = 24 * 3600.0  # seconds after which a half-written file has no writer any more
+IN_MEMORY = 256 << 20
+"""Bytes of answers about test pictures that a run remembers besides."""
 LEAVE = 0.9  # of the limit that stays when there was too much
 
 
@@ -109,23 +114,48 @@ class Shards:
         return total
 
 
+class Groups(Protocol):
+    """Test pictures in groups that never change, whoever asks about whichever of them when."""
+
+    def of(self, picture: int) -> int:
+        """The group of a test picture."""
+
+    def views(self, group: int) -> tuple[Sequence[int], Tensor]:
+        """The pictures of a group and their test views."""
+
+
 class Frozen:
-    """Stands before a ViT's ``features`` and counts, or reads, what it says with nothing trained in its sockets.
+    """Stands before a ViT's ``features``: what it says with nothing trained in its sockets is counted and kept.
 
     The key is made of the views' own pixels, the weights, the plug if there is one, and everything on which the bits
     of the answer depend. Among that is the whole batch: how a matrix product rounds a row hangs on how many rows there
     are and on which thread the row falls. So what is read is what would have been computed, bit for bit.
+
+    Test pictures are asked about again and again in other company. What is said ``about`` them is therefore always
+    computed in their group, with a cache or without, and once in a run if there is room for it.
     """
 
-    def __init__(self, vit: ViT, shards: Shards | None = None) -> None:
-        self.vit, self.shards = vit, shards
+    def __init__(self, vit: ViT, shards: Shards | None = None, groups: Groups | None = None) -> None:
+        self.vit, self.shards, self.groups = vit, shards, groups
         self.weights = list(vit.parameters())
         self.network = f"{vit.hash} {vit.heads} heads, pooled by {vit.timm.global_pool}: {vit.timm}"
         self.versions = self._versions()
         self.asked = 0
         """Pictures about which a network without anything trained was asked."""
-        self.read = 0
-        """Those whose answers were read."""
+        self.computed = 0
+        """Pictures that went through it for that."""
+        self._about: Sequence[int] = ()
+        self._said: OrderedDict[str, dict[int, tuple[str, Tensor]]] = OrderedDict()  # by group: views, answers
+        self._bytes = 0
+
+    @contextmanager
+    def about(self, pictures: Sequence[int]) -> Iterator[None]:
+        """Within it, who asks about as many views asks about these test pictures."""
+        self._about = pictures
+        try:
+            yield
+        finally:
+            self._about = ()
 
     def features(self, x: Tensor, plug: Plug | None, read: Read) -> Tensor:
         """As ``ViT.compute``.  # B 3 P P -> B F"""
@@ -133,33 +163,69 @@ class Frozen:
         if name is None or not self.is_frozen() or (x.requires_grad and torch.is_grad_enabled()):
             return self.vit.compute(x, plug, read)
         self.asked += len(x)
-        if self.shards is None:
-            return self.vit.compute(x, plug, read)
-        key = self.key(x, name, self.vit.reading(read))
-        kept = self.shards.get(key)
-        if kept is not None:
-            self.read += len(x)
-            return kept.to(x.device)
-        value = self.vit.compute(x, plug, read)
-        self.shards.put(key, value)
-        return value
+        if self.groups is not None and len(self._about) == len(x):
+            found = self._of_groups(x, plug, read, name)
+            if found is not None:
+                return found
+        return self._of_batch(x, plug, read, name)
 
     def is_frozen(self) -> bool:
         """Whether the weights are those that ``vit.hash`` names, and not trained."""
-        return (
-            bool(self.vit.hash) and not any(p.requires_grad for p in self.weights) and self._versions() == self.versions
-        )
+        trained = any(p.requires_grad for p in self.weights)
+        return bool(self.vit.hash) and not trained and self._versions() == self.versions
+
+    def key(self, plug: str, read: Read, kind: str, *more: object) -> str:
+        """A hash of all that the bits of an answer hang on, the views apart."""
+        half = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+        parts = (VERSION, self.network, self.weights[0].dtype, plug, self.vit.reading(read), half, self.vit.attention)
+        return hashlib.sha256("\0".join(map(str, (*parts, *arithmetic(kind), *more))).encode()).hexdigest()
+
+    def key_of(self, x: Tensor, plug: str, read: Read) -> str:
+        """The key of a batch of views."""
+        return self.key(plug, read, x.device.type, x.dtype, tuple(x.shape), digest(x))
+
+    def _of_batch(self, x: Tensor, plug: Plug | None, read: Read, name: str) -> Tensor:
+        key = self.key_of(x, name, read) if self.shards is not None else ""
+        kept = self.shards.get(key) if self.shards is not None else None
+        if kept is not None:
+            return kept.to(x.device)
+        self.computed += len(x)
+        value = self.vit.compute(x, plug, read)
+        if self.shards is not None:
+            self.shards.put(key, value)
+        return value
+
+    def _of_groups(self, x: Tensor, plug: Plug | None, read: Read, name: str) -> Tensor | None:
+        """Answers out of the pictures' groups; None if these are other views than the pictures' test views."""
+        assert self.groups is not None
+        what, rows = self.key(name, read, x.device.type, x.dtype), []
+        for picture, view in zip(self._about, x, strict=True):
+            said = self._group(f"{what} {self.groups.of(picture)}", self.groups.of(picture), x, (plug, read, name))
+            seen, answer = said.get(picture, ("", view))
+            if seen != digest(view):
+                return None
+            rows.append(answer)
+        return torch.stack(rows)
+
+    def _group(
+        self, key: str, group: int, like: Tensor, ask: tuple[Plug | None, Read, str]
+    ) -> dict[int, tuple[str, Tensor]]:
+        """What was said about each picture of a group; the groups that were not asked for longest are forgotten."""
+        assert self.groups is not None
+        if key not in self._said:
+            pictures, views = self.groups.views(group)
+            views = views.to(like)
+            answers = self._of_batch(views, *ask)
+            self._said[key] = {i: (digest(view), row) for i, view, row in zip(pictures, views, answers, strict=True)}
+            self._bytes += answers.nbytes
+            while self._bytes > IN_MEMORY and len(self._said) > 1:
+                _, forgotten = self._said.popitem(last=False)
+                self._bytes -= sum(row.nbytes for _, row in forgotten.values())
+        self._said.move_to_end(key)
+        return self._said[key]
 
     def _versions(self) -> list[int]:
         return [p._version for p in self.weights]
-
-    def key(self, x: Tensor, plug: str, reading: str) -> str:
-        """A hash of all that the bits of the answer hang on."""
-        kind = x.device.type
-        half = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-        parts = (VERSION, self.network, self.weights[0].dtype, plug, reading, half, self.vit.attention)
-        parts += (x.dtype, tuple(x.shape), digest(x), *arithmetic(kind))
-        return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
 
 
 def arithmetic(kind: str) -> tuple[str, ...]:

@@ -57,6 +57,9 @@ def test_batches_are_the_same_with_workers(folder: Path) -> None:
         same(a, b)
         for part, other in zip(a.split(2), b.split(2), strict=True):
             same(part, other)
+        same(a + a, b + a)
+        for part, other in zip((a + a).split(4), (b + a).split(4), strict=True):
+            same(part, other)
     for a, b in zip(plain.test_batches("ab", 3), made.test_batches("ab", 3), strict=True):
         same(a, b)
     assert plain.guard.certificate() == made.guard.certificate()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,56 +15,67 @@ from rwf.run.start import resume, start
 from rwf.run.world import open_shards
 from tests.run.test_run import contents
 
+
+@pytest.fixture
+def calm(quick):
+    """Options of a quick run that is saved at its end only."""
+    return partial(quick, checkpoint_every=1e9)
+
+
 METHODS = "linear_probe l2p coda_prompt dual_prompt aper_adapter ncm slda".split()
 
 
 def forwards(folder: Path) -> tuple[int, int]:
-    """Pictures a run asked the backbone about, and those of them that it had to compute."""
+    """Pictures a run asked the backbone about, and those that it had to compute."""
     result = json.loads((folder / "result.json").read_text())
-    asked: int = result["forwards"]["total"]
-    return asked, asked - result["timing"]["forwards_read_from_cache"]
+    return result["forwards"]["total"], result["timing"]["forwards_computed"]
 
 
-def test_a_set_of_methods_needs_three_fifths_of_the_forwards_and_says_the_same(quick, tmp_path) -> None:
-    without, computed = 0, 0
+def test_a_set_of_methods_needs_three_fifths_of_the_forwards_and_says_the_same(calm, tmp_path) -> None:
+    asked, without, computed = 0, 0, 0
     for method in METHODS:
-        plain = quick(out=tmp_path / f"plain-{method}", feature_cache="off")
+        plain = calm(out=tmp_path / f"plain-{method}", feature_cache="off", anytime=0)
         start(method, {}, plain)
-        kept = quick(out=tmp_path / f"kept-{method}", feature_cache=str(tmp_path / "features"))
+        kept = calm(out=tmp_path / f"kept-{method}", feature_cache=str(tmp_path / "features"), anytime=0)
         start(method, {}, kept)
         assert contents(plain.out) == contents(kept.out)
-        assert forwards(plain.out)[0] == forwards(plain.out)[1] == forwards(kept.out)[0]
+        asked += forwards(plain.out)[0]
         without += forwards(plain.out)[1]
         computed += forwards(kept.out)[1]
     assert computed <= 0.6 * without
+    assert computed <= 0.45 * asked, "most of what a frozen network is asked in evaluations, it was asked before"
+
+
+def test_a_run_asks_about_a_test_view_once_even_without_a_cache(calm, tmp_path) -> None:
+    result = start("ncm", {}, calm(anytime=3))
+    test_pictures, asked = 40, result["forwards"]
+    assert asked["evaluations"] == 8 + 16 + 24 + 32 + 40
+    assert result["timing"]["forwards_computed"] == asked["learning"] + test_pictures
 
 
 @pytest.mark.parametrize("method", ["ease", "ranpac"])
-def test_warm_and_cold_are_equal(quick, tmp_path, method) -> None:
+def test_warm_and_cold_are_equal(calm, tmp_path, method) -> None:
     folder = str(tmp_path / "features")
     for name in ("cold", "warm"):
-        start(method, {}, quick(out=tmp_path / name, feature_cache=folder))
+        start(method, {}, calm(out=tmp_path / name, feature_cache=folder))
     assert contents(tmp_path / "cold") == contents(tmp_path / "warm")
     asked, computed = forwards(tmp_path / "warm")
-    assert computed < asked
-    assert computed == 0 or method == "ease"
+    assert computed == 0 if method == "ranpac" else computed < 0.6 * asked
 
 
-def test_test_views_are_shared_by_all_seeds(quick, tmp_path) -> None:
+def test_test_views_are_shared_by_all_seeds(calm, tmp_path) -> None:
     folder = str(tmp_path / "features")
     for seed in (0, 1):
-        start("ncm", {}, quick(out=tmp_path / f"{seed}", seed=seed, feature_cache=folder))
-    result = json.loads((tmp_path / "1" / "result.json").read_text())
-    asked = result["forwards"]
-    assert result["timing"]["forwards_read_from_cache"] >= asked["evaluations"] + asked["anytime"]
-    assert forwards(tmp_path / "1")[1] == asked["learning"]
+        options = calm(out=tmp_path / f"{seed}", seed=seed, class_order="shuffled", feature_cache=folder)
+        result = start("ncm", {}, options)
+    assert result["timing"]["forwards_computed"] == result["forwards"]["learning"]
 
 
-def test_a_trained_network_is_asked_anew(quick, tmp_path) -> None:
+def test_a_trained_network_is_asked_anew(calm, tmp_path) -> None:
     folder = tmp_path / "features"
     for name in ("a", "b"):
-        result: dict[str, Any] = start("finetune", {}, quick(out=tmp_path / name, feature_cache=str(folder)))
-    assert result["timing"]["forwards_read_from_cache"] == 0
+        result: dict[str, Any] = start("finetune", {}, calm(out=tmp_path / name, feature_cache=str(folder)))
+    assert result["timing"]["forwards_computed"] == result["forwards"]["total"]
     assert result["forwards"]["of_frozen_network"] == 0
     assert not list(folder.glob("*/*"))
 
@@ -89,11 +101,11 @@ def test_resumed_without_its_cache_it_ends_the_same(quick, tmp_path, monkeypatch
     assert contents(tmp_path / "whole") == contents(tmp_path / "broken")
 
 
-def test_damaged_files_are_said(quick, tmp_path, capsys) -> None:
+def test_damaged_files_are_said(calm, tmp_path, capsys) -> None:
     folder = tmp_path / "features"
-    start("ncm", {}, quick(out=tmp_path / "first", feature_cache=str(folder)))
+    start("ncm", {}, calm(out=tmp_path / "first", feature_cache=str(folder)))
     next(folder.glob("*/*")).write_bytes(b"")
-    start("ncm", {}, quick(out=tmp_path / "second", feature_cache=str(folder)))
+    start("ncm", {}, calm(out=tmp_path / "second", feature_cache=str(folder)))
     assert "1 damaged files of the feature cache were dropped" in capsys.readouterr().out
 
 

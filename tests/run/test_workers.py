@@ -15,7 +15,7 @@ from tests.run.test_run import contents
 @pytest.mark.parametrize("method", ["rwf", "er"])
 def test_a_run_is_the_same_with_workers(quick, tmp_path, method) -> None:
     for workers in (0, 2):
-        start(method, {}, quick(out=tmp_path / f"{workers}", workers=workers))
+        start(method, {}, quick(out=tmp_path / f"{workers}", workers=workers, checkpoint_every=1e9))
     assert contents(tmp_path / "0") == contents(tmp_path / "2")
 
 

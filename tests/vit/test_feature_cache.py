@@ -50,36 +50,36 @@ def test_what_is_read_has_the_bits_of_what_is_computed(vit: ViT, shards: Shards,
     frozen = kept_by(vit, shards)
     for _ in range(3):
         assert torch.equal(vit.features(views), plain)
-    assert (frozen.asked, frozen.read) == (18, 12)
+    assert (frozen.asked, frozen.computed) == (18, 6)
     again = load_backbone("random:32x2")
     other = kept_by(again, Shards(shards.folder, GB))
     assert torch.equal(again.features(views), plain)
-    assert other.read == 6
+    assert other.computed == 0
 
 
 def test_one_reading_under_two_names_is_kept_once(vit: ViT, shards: Shards, views: Tensor) -> None:
     frozen = kept_by(vit, shards)
     assert torch.equal(vit.features(views, read="native"), vit.features(views, read="cls"))
-    assert frozen.read == 6
+    assert frozen.computed == 6
     assert not torch.equal(vit.features(views, read="mean"), vit.features(views))
 
 
 def test_everything_the_bits_hang_on_is_in_the_key(vit: ViT, views: Tensor) -> None:
     frozen = Frozen(vit)
-    keys = [frozen.key(views, "", "cls"), frozen.key(views, "", "mean"), frozen.key(views, "plug", "cls")]
+    keys = [frozen.key_of(views, "", "cls"), frozen.key_of(views, "", "mean"), frozen.key_of(views, "plug", "cls")]
     changed = views.clone()
     changed[3, 1, 7, 7] += 1e-6
-    keys += [frozen.key(x, "", "cls") for x in (changed, views.flip(0), views[:5], views.double())]
+    keys += [frozen.key_of(x, "", "cls") for x in (changed, views.flip(0), views[:5], views.double())]
     with torch.autocast("cpu", torch.bfloat16):
-        keys.append(frozen.key(views, "", "cls"))
+        keys.append(frozen.key_of(views, "", "cls"))
     threads = torch.get_num_threads()
     torch.set_num_threads(threads + 1)
-    keys.append(frozen.key(views, "", "cls"))
+    keys.append(frozen.key_of(views, "", "cls"))
     torch.set_num_threads(threads)
-    keys.append(Frozen(load_backbone("random:32x2", seed=1)).key(views, "", "cls"))
-    keys.append(Frozen(load_backbone("random:32x2").double()).key(views, "", "cls"))
+    keys.append(Frozen(load_backbone("random:32x2", seed=1)).key_of(views, "", "cls"))
+    keys.append(Frozen(load_backbone("random:32x2").double()).key_of(views, "", "cls"))
     assert len(set(keys)) == len(keys)
-    assert frozen.key(views.clone(), "", "cls") == keys[0]
+    assert frozen.key_of(views.clone(), "", "cls") == keys[0]
 
 
 def test_a_network_that_learns_is_never_read(vit: ViT, shards: Shards, views: Tensor) -> None:
@@ -91,7 +91,7 @@ def test_a_network_that_learns_is_never_read(vit: ViT, shards: Shards, views: Te
     vit = load_backbone("random:32x2").requires_grad_(True)
     trained = kept_by(vit, shards)
     assert vit.features(views).requires_grad
-    assert (frozen.asked, frozen.read, trained.asked) == (6, 0, 0)
+    assert (frozen.asked, frozen.computed, trained.asked) == (6, 6, 0)
 
 
 def test_pixels_that_want_a_gradient_get_one(vit: ViT, shards: Shards, views: Tensor) -> None:
@@ -115,7 +115,56 @@ def test_finished_adapters_are_kept_and_those_in_training_are_not(vit: ViT, shar
         vit.features(views, plug=adapters)
     assert all(torch.equal(a, b) for a, b in zip(said, again, strict=True))
     assert not torch.equal(*said)
-    assert (frozen.asked, frozen.read) == (24, 12)
+    assert (frozen.asked, frozen.computed) == (24, 12)
+
+
+def test_adapters_as_they_are_have_the_name_of_their_numbers(vit: ViT) -> None:
+    adapters = Adapters(width=32, depth=2, bottleneck=4)
+    first = adapters.as_they_are().frozen_name()
+    with torch.no_grad():
+        adapters.get_parameter("up").fill_(0.5)
+    second = adapters.as_they_are().frozen_name()
+    adapters.keep()
+    assert first is not None
+    assert first != second == adapters.kept(0).frozen_name()
+    assert adapters.frozen_name() is None
+
+
+class Pairs:
+    """Test pictures 0 to 5 in groups of two."""
+
+    def __init__(self, views: Tensor) -> None:
+        self.all = views
+
+    def of(self, picture: int) -> int:
+        return picture // 2
+
+    def views(self, group: int) -> tuple[range, Tensor]:
+        return range(2 * group, 2 * group + 2), self.all[2 * group : 2 * group + 2]
+
+
+def test_what_is_said_about_a_test_picture_does_not_hang_on_its_company(vit: ViT, views: Tensor) -> None:
+    alone = torch.cat([vit.features(part) for part in views.split(2)])
+    vit.frozen = frozen = Frozen(vit, None, Pairs(views))
+    for pictures in ([0], [1, 5], [4, 2, 0], [5, 4, 3, 2, 1, 0]):
+        with frozen.about(pictures):
+            assert torch.equal(vit.features(views[pictures]), alone[pictures])
+    assert frozen.computed == 6
+    assert frozen.asked == 12
+    with frozen.about([0, 1]):  # these are not their test views
+        assert torch.equal(vit.features(views[2:4]), vit.compute(views[2:4]))
+
+
+def test_a_run_forgets_what_it_has_no_room_for(vit: ViT, views: Tensor, monkeypatch) -> None:
+    monkeypatch.setattr("rwf.vit.feature_cache.IN_MEMORY", 2 * 2 * 32 * 4)  # two groups
+    vit.frozen = frozen = Frozen(vit, None, Pairs(views))
+    for pictures in ([0, 1], [2, 3], [0, 1], [4, 5], [0, 1]):
+        with frozen.about(pictures):
+            vit.features(views[pictures])
+    assert frozen.computed == 6
+    with frozen.about([2, 3]):
+        vit.features(views[2:4])
+    assert frozen.computed == 8
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "foreign", "another's"])
@@ -125,7 +174,7 @@ def test_what_is_damaged_or_foreign_is_dropped_and_computed_again(
     frozen = kept_by(vit, shards)
     plain = vit.features(views)
     vit.features(views + 1)
-    mine = shards.path(frozen.key(views, "", vit.reading("native")))
+    mine = shards.path(frozen.key_of(views, "", "native"))
     content = mine.read_bytes()
     (other,) = [path for path in files(shards) if path != mine]
     bad = {
@@ -137,9 +186,9 @@ def test_what_is_damaged_or_foreign_is_dropped_and_computed_again(
     }
     mine.write_bytes(bad[damage])
     assert torch.equal(vit.features(views), plain)
-    assert (shards.dropped, frozen.read) == (1, 0)
+    assert (shards.dropped, frozen.computed) == (1, 18)
     assert torch.equal(vit.features(views), plain)
-    assert (shards.dropped, frozen.read) == (1, 6)
+    assert (shards.dropped, frozen.computed) == (1, 18)
 
 
 def test_the_oldest_leave_and_files_of_others_stay(tmp_path: Path) -> None:
@@ -205,7 +254,7 @@ def test_a_disk_that_takes_no_more_ends_nothing(vit: ViT, shards: Shards, views:
     monkeypatch.setattr(os, "replace", full)
     plain = vit.features(views)
     assert torch.equal(vit.features(views), plain)
-    assert frozen.read == 0
+    assert frozen.computed == 12
     assert "takes no more (No space left on device)" in shards.trouble
     assert not files(shards)
 
