@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from rwf.data.batch import Batch
-from rwf.data.decode import BadImageError
 from rwf.data.view import View
 from rwf.errors import UserError
 
@@ -58,7 +57,7 @@ class Packed(NamedTuple):
     shapes: list[tuple[int, int, bool]]  # height, width, and whether colours lie beside each other
     ids: list[int]
     ready: Tensor
-    error: str
+    error: UserError | None
 
 
 class Work(Dataset[Packed]):
@@ -73,13 +72,13 @@ class Work(Dataset[Packed]):
     def __getitem__(self, i: int) -> Packed:
         try:
             images, ids = self.read(self.ids[i])
-        except BadImageError as error:
-            return Packed(torch.empty(0), [], [], torch.empty(0), str(error))
-        ready = self.view.uint8(images, ids, [0] * len(ids), self.kind)
+            ready = self.view.uint8(images, ids, [0] * len(ids), self.kind)
+        except UserError as error:  # raised where the batch is asked for
+            return Packed(torch.empty(0), [], [], torch.empty(0), error)
         beside = [image.permute(1, 2, 0).is_contiguous() for image in images]
         flat = [(x.permute(1, 2, 0) if hwc else x).flatten() for x, hwc in zip(images, beside, strict=True)]
         shapes = [(x.shape[1], x.shape[2], hwc) for x, hwc in zip(images, beside, strict=True)]
-        return Packed(torch.cat([torch.empty(0, dtype=torch.uint8), *flat]), shapes, ids, ready, "")
+        return Packed(torch.cat([torch.empty(0, dtype=torch.uint8), *flat]), shapes, ids, ready, None)
 
 
 def made_ahead(
@@ -93,15 +92,20 @@ def made_ahead(
         batch_size=None,
         num_workers=min(workers, len(ids)),
         prefetch_factor=AHEAD,
+        collate_fn=_as_it_is,
         multiprocessing_context="fork",
         generator=torch.Generator(),  # or it would draw from the global one
     )
     for packed in loader:
-        if packed.error:
-            raise BadImageError(packed.error)
+        if packed.error is not None:
+            raise packed.error
         sizes = [3 * height * width for height, width, _ in packed.shapes]
         images = [
             flat.view(height, width, 3).permute(2, 0, 1) if hwc else flat.view(3, height, width)
             for flat, (height, width, hwc) in zip(packed.pixels.split(sizes), packed.shapes, strict=True)
         ]
         yield images, packed.ids, packed.ready
+
+
+def _as_it_is(packed: Packed) -> Packed:
+    return packed

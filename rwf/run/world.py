@@ -118,6 +118,9 @@ class TestGroups:
                 self._of |= dict.fromkeys(mine[start : start + GROUP].tolist(), len(self._ids))
                 self._ids.append(mine[start : start + GROUP])
 
+    def __len__(self) -> int:
+        return len(self._of)
+
     def of(self, picture: int) -> int:
         return self._of[picture]
 

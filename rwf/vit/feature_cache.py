@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,7 +26,7 @@ VERSION = "rwf features 1"
 SUFFIX = ".features"
 STALE = 24 * 3600.0  # seconds after which a half-written file has no writer any more
 IN_MEMORY = 256 << 20
-"""Bytes of answers about test pictures that a run remembers besides."""
+"""Bytes up to which a run remembers the answers to a question about all test pictures."""
 LEAVE = 0.9  # of the limit that stays when there was too much
 
 
@@ -74,7 +74,7 @@ class Shards:
         own = value.detach().to("cpu", copy=True).contiguous()
         content = save({"features": own}, metadata={"key": key, "sum": digest(own)})
         path = self.path(key)
-        temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{path.name}")
+        temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{threading.get_ident()}-{path.name}")
         try:
             path.parent.mkdir(exist_ok=True)
             temporary.write_bytes(content)
@@ -117,6 +117,9 @@ class Shards:
 class Groups(Protocol):
     """Test pictures in groups that never change, whoever asks about whichever of them when."""
 
+    def __len__(self) -> int:
+        """How many test pictures there are."""
+
     def of(self, picture: int) -> int:
         """The group of a test picture."""
 
@@ -132,7 +135,7 @@ class Frozen:
     are and on which thread the row falls. So what is read is what would have been computed, bit for bit.
 
     Test pictures are asked about again and again in other company. What is said ``about`` them is therefore always
-    computed in their group, with a cache or without, and once in a run if there is room for it.
+    computed in their group, with a cache or without, and once in a run.
     """
 
     def __init__(self, vit: ViT, shards: Shards | None = None, groups: Groups | None = None) -> None:
@@ -145,8 +148,7 @@ class Frozen:
         self.computed = 0
         """Pictures that went through it for that."""
         self._about: Sequence[int] = ()
-        self._said: OrderedDict[str, dict[int, tuple[str, Tensor]]] = OrderedDict()  # by group: views, answers
-        self._bytes = 0
+        self._said: dict[str, dict[int, tuple[str, Tensor]]] = {}  # by group and question: views, answers
 
     @contextmanager
     def about(self, pictures: Sequence[int]) -> Iterator[None]:
@@ -163,11 +165,15 @@ class Frozen:
         if name is None or not self.is_frozen() or (x.requires_grad and torch.is_grad_enabled()):
             return self.vit.compute(x, plug, read)
         self.asked += len(x)
-        if self.groups is not None and len(self._about) == len(x):
+        if self.groups is not None and len(self._about) == len(x) and self._fits(self.groups):
             found = self._of_groups(x, plug, read, name)
             if found is not None:
                 return found
         return self._of_batch(x, plug, read, name)
+
+    def _fits(self, groups: Groups) -> bool:
+        """Whether the answers to one question about all test pictures may be remembered: a matter of sizes alone."""
+        return len(groups) * self.vit.feature_width * self.weights[0].element_size() <= IN_MEMORY
 
     def is_frozen(self) -> bool:
         """Whether the weights are those that ``vit.hash`` names, and not trained."""
@@ -210,18 +216,13 @@ class Frozen:
     def _group(
         self, key: str, group: int, like: Tensor, ask: tuple[Plug | None, Read, str]
     ) -> dict[int, tuple[str, Tensor]]:
-        """What was said about each picture of a group; the groups that were not asked for longest are forgotten."""
+        """What was said about each picture of a group."""
         assert self.groups is not None
         if key not in self._said:
             pictures, views = self.groups.views(group)
             views = views.to(like)
             answers = self._of_batch(views, *ask)
             self._said[key] = {i: (digest(view), row) for i, view, row in zip(pictures, views, answers, strict=True)}
-            self._bytes += answers.nbytes
-            while self._bytes > IN_MEMORY and len(self._said) > 1:
-                _, forgotten = self._said.popitem(last=False)
-                self._bytes -= sum(row.nbytes for _, row in forgotten.values())
-        self._said.move_to_end(key)
         return self._said[key]
 
     def _versions(self) -> list[int]:
