@@ -18,6 +18,7 @@ from torchvision.transforms import v2
 from rwf.data.cache import SIDE
 from rwf.data.decode import decode
 from rwf.data.view import View
+from rwf.errors import UserError
 
 Act = Callable[[], object]
 HALF = [0.5, 0.5, 0.5]
@@ -54,6 +55,8 @@ class Rates:
 
 def input_rates(rounds: int) -> list[Rates]:
     """Everything in turn, so many rounds; medians. On one thread."""
+    if rounds < 1:
+        raise UserError(f"--rounds is {rounds}: give 1 or more.")
     with one_thread():
         return [_rates(width, height, form, rounds) for width, height, form in STORED]
 
