@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type
 from rwf.errors import UserError
 
 _LEAST = {"tasks": 1, "batch_size": 1, "image_size": 1, "threads": 1, "anytime": 0, "checkpoint_every": 0}
-_LEAST |= {"blurry_n": 0, "blurry_m": 0, "imbalance": 1}
+_LEAST |= {"workers": 0, "blurry_n": 0, "blurry_m": 0, "imbalance": 1}
 _PATHS = ("out", "data_dir", "train_list")
 
 
@@ -61,6 +61,8 @@ class RunOptions:
     """cpu, cuda, mps, or auto for the fastest there is."""
     threads: int | None = None
     """Threads of torch; torch's own choice if not given."""
+    workers: int = 0
+    """Processes that decode and cut pictures ahead, for a device that is faster than one of them; 0 for none."""
     data_dir: Path | None = None
     """Where benchmarks with a name of their own lie, or are downloaded to."""
     train_list: Path | None = None
@@ -73,6 +75,10 @@ class RunOptions:
     """Seconds between checkpoints."""
     on_bad_image: Literal["stop", "skip"] = "stop"
     """What to do with a picture that cannot be decoded: stop, or leave it out and say so."""
+    feature_cache: str = "auto"
+    """Where answers of the frozen network are kept: a folder, off, or auto (the user's cache, on the CPU)."""
+    feature_cache_gb: float = 4.0
+    """Gigabytes of answers that are kept; the oldest leave first."""
 
     def __post_init__(self) -> None:
         """Refuses impossible numbers before anything is opened."""
@@ -87,6 +93,10 @@ class RunOptions:
                 raise UserError(f"{flag(name)} is {getattr(self, name)}: give a percentage from 0 to 100.")
         if not 0 < self.drift_width < math.inf:
             raise UserError(f"--drift-width is {self.drift_width}: give a part of the stream above 0.")
+        if not 0 < self.feature_cache_gb < math.inf:
+            raise UserError(f"--feature-cache-gb is {self.feature_cache_gb}: give gigabytes, or --feature-cache off.")
+        if not self.feature_cache:
+            raise UserError("--feature-cache is empty: give a folder, off or auto.")
         if not self.benchmark:
             raise UserError("--benchmark is empty: `rwf list benchmarks` shows what there is.")
 

@@ -8,6 +8,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["RWF_FEATURE_CACHE"] = "off"  # nothing of a test stays in the user's cache
 os.environ["COLUMNS"] = "80"  # what is printed is looked at as on a narrow terminal
 
 from hypothesis import HealthCheck, settings

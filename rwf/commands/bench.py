@@ -32,14 +32,26 @@ class Bench:
     """Pictures a step that is timed."""
     rounds: int = 3
     """Times that each step is timed; medians are printed."""
+    input: bool = False
+    """Only the input: pictures a second and core from stored bytes to views."""
     json: bool = False
     """Print JSON, a list of rows."""
 
     def __call__(self) -> int:
+        if self.input:
+            return self._input()
         from rwf.run.bench import bench, markdown
 
         options = dataclasses.asdict(self)
-        del options["json"]
+        del options["json"], options["input"]
         rows = bench(**options)
         print(jsonlib.dumps(rows, indent=2) if self.json else markdown(rows))
+        return 0
+
+    def _input(self) -> int:
+        from rwf.run.input_rates import input_markdown, input_rates
+
+        rows = input_rates(self.rounds)
+        shown = [dataclasses.asdict(row) | {"gain": row.gain} for row in rows]
+        print(jsonlib.dumps(shown, indent=2) if self.json else input_markdown(rows))
         return 0

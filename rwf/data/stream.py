@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from rwf.data.ahead import Made, made_ahead
 from rwf.data.batch import Batch, Boundary, Viewer
 from rwf.data.catalog import Catalog
 from rwf.data.decode import BadImageError
@@ -14,6 +17,7 @@ from rwf.data.guard import Guard
 from rwf.data.orders import ORDERS, Blur, Plan
 from rwf.data.pictures import Pictures
 from rwf.data.split import arrival, long_tailed, nested_fraction, task_groups
+from rwf.data.view import View
 from rwf.errors import UserError
 from rwf.seeds import generator
 
@@ -38,9 +42,10 @@ class Stream:
         batch_size: int,
         notices: list[str],
         on_bad_image: str = "stop",
+        workers: int = 0,
     ) -> None:
         self.catalog, self.plan, self.tasks, self.viewer = catalog, plan, tasks, viewer
-        self.batch_size, self.notices, self.on_bad_image = batch_size, notices, on_bad_image
+        self.batch_size, self.notices, self.on_bad_image, self.workers = batch_size, notices, on_bad_image, workers
         self.guard = Guard(len(catalog.train), plan.ids)
         self._number = {name: i for i, name in enumerate(catalog.classes)}
         self._test_order = torch.randperm(len(catalog.test), generator=generator(TEST_SEED, "test order")).numpy()
@@ -63,12 +68,13 @@ class Stream:
         """From batch number ``start`` to the end; a boundary comes before the first batch of its task."""
         if not 0 <= start <= len(self):
             raise UserError(f"the stream has {len(self)} batches, it cannot go on from batch {start}.")
-        for number in range(start, len(self)):
+        numbers = range(start, len(self))
+        batches = self._batches(self.catalog.train, [self._ids(number) for number in numbers], "train")
+        for number in numbers:
             if number in self.plan.boundaries:
                 task = self.plan.boundaries[number]
                 yield Boundary(task, list(self.tasks[task]))
-            ids = self._ids(number)
-            batch = self._batch(self.catalog.train, ids)
+            ids, batch = self._ids(number), next(batches)
             if len(batch) < len(ids):
                 self.guard.skip(np.setdiff1d(ids, batch.ids))
             self.guard.hand_out(batch.ids)
@@ -95,11 +101,23 @@ class Stream:
 
     def test_batches(self, classes: Collection[str], size: int) -> Iterator[Batch]:
         """The test pictures of these classes, shuffled across tasks: no batch tells its task."""
-        return self._test(self._of_classes(self._test_order, classes), size)
+        return self._test(self.all_test_ids(classes), size)
 
     def anytime_batches(self, classes: Collection[str], size: int) -> Iterator[Batch]:
         """Of one fixed set of at most 500 test pictures, evenly over all classes, those of these classes."""
-        return self._test(self._of_classes(self._anytime, classes), size)
+        return self._test(self.anytime_ids(classes), size)
+
+    def all_test_ids(self, classes: Collection[str]) -> np.ndarray:
+        """Positions in the test set of what ``test_batches`` gives."""
+        return self._of_classes(self._test_order, classes)
+
+    def anytime_ids(self, classes: Collection[str]) -> np.ndarray:
+        """The same for ``anytime_batches``."""
+        return self._of_classes(self._anytime, classes)
+
+    def test_group(self, ids: np.ndarray) -> Batch:
+        """These test pictures, as far as they can be read."""
+        return self._batch(self.catalog.test, ids)
 
     @property
     def skipped_tests(self) -> int:
@@ -118,15 +136,32 @@ class Stream:
     def _test(self, ids: np.ndarray, size: int) -> Iterator[Batch]:
         if size < 1:
             raise UserError(f"the batch size is {size}: give at least 1.")
-        for start in range(0, len(ids), size):
-            wanted = ids[start : start + size]
-            batch = self._batch(self.catalog.test, wanted)
+        parts = [ids[start : start + size] for start in range(0, len(ids), size)]
+        for wanted, batch in zip(parts, self._batches(self.catalog.test, parts, "test"), strict=True):
             if len(batch) < len(wanted):
                 self.guard.skip_tests(np.setdiff1d(wanted, batch.ids))
             if len(batch):
                 yield batch
 
+    def _batches(self, pictures: Pictures, parts: list[np.ndarray], kind: str) -> Iterator[Batch]:
+        """A batch for each part; made by worker processes, if there are any, before it is asked for."""
+        if not self.workers or len(parts) < 2 or not isinstance(self.viewer, View):
+            for ids in parts:
+                yield self._batch(pictures, ids)
+            return
+        made = made_ahead(partial(self._read, pictures), self.viewer, parts, kind, self.workers)
+        for images, kept, ready in made:
+            batch = self._named(pictures, images, kept)
+            yield Made(batch.images, batch.labels, batch.ids, self.viewer, batch.visits, kind, ready)
+
     def _batch(self, pictures: Pictures, ids: np.ndarray) -> Batch:
+        return self._named(pictures, *self._read(pictures, ids))
+
+    def _named(self, pictures: Pictures, images: list[Tensor], kept: list[int]) -> Batch:
+        names = [self.catalog.classes[label] for label in pictures.labels[kept].tolist()]
+        return Batch(images, names, kept, self.viewer)
+
+    def _read(self, pictures: Pictures, ids: np.ndarray) -> tuple[list[Tensor], list[int]]:
         images, kept = [], []
         for i in ids.tolist():
             try:
@@ -139,8 +174,7 @@ class Stream:
                     ) from error
             else:
                 kept.append(i)
-        names = [self.catalog.classes[label] for label in pictures.labels[kept].tolist()]
-        return Batch(images, names, kept, self.viewer)
+        return images, kept
 
 
 def make_stream(
@@ -156,11 +190,12 @@ def make_stream(
     on_bad_image: str = "stop",
     blur: Blur | None = None,
     imbalance: float = 1.0,
+    workers: int = 0,
 ) -> Stream:
     """The stream of a catalog. ``order``: ``split`` (tasks one after another, shuffled inside), ``sorted`` (the
     same, but class after class), ``iid`` (all shuffled), ``blurry``, ``si-blurry`` and ``drift`` (classes come and go
     as ``blur`` says). In the last four tasks remain as the groups that are evaluated. ``imbalance`` above 1 makes the
-    training classes long-tailed."""
+    training classes long-tailed. ``workers`` processes decode ahead, to the same bits."""
     if batch_size < 1:
         raise UserError(f"the batch size is {batch_size}: give at least 1.")
     if order not in ORDERS:
@@ -191,7 +226,14 @@ def make_stream(
             f"{counts.min()} in the smallest (imbalance {imbalance:g})."
         )
     return Stream(
-        catalog, plan, names, viewer=viewer, batch_size=batch_size, notices=notices, on_bad_image=on_bad_image
+        catalog,
+        plan,
+        names,
+        viewer=viewer,
+        batch_size=batch_size,
+        notices=notices,
+        on_bad_image=on_bad_image,
+        workers=workers,
     )
 
 

@@ -66,7 +66,11 @@ class View:
 
     def __call__(self, images: Sequence[Tensor], ids: Sequence[int], visits: Sequence[int], kind: str) -> Tensor:
         """float32 in [0, 1], normalised if mean and std were given.  # B 3 P P"""
-        x = F.to_dtype_image(self.uint8(images, ids, visits, kind), torch.float32, scale=True)
+        return self.normalized(self.uint8(images, ids, visits, kind))
+
+    def normalized(self, views: Tensor) -> Tensor:
+        """Network input of what ``uint8`` gave.  # B 3 P P"""
+        x = F.to_dtype_image(views, torch.float32, scale=True)
         if self.mean is not None and self.std is not None:
             x = F.normalize_image(x, self.mean, self.std, inplace=True)
         return x

@@ -43,6 +43,7 @@ class OnlineLoRA(GradientLearner):
     """As published, with its defects."""
 
     extra_needs = frozenset({"memory"})
+    forwards_proviso = "whenever the loss turns flat, the pictures of the hard buffer go through once more"
     paper_options = UNMASKED | {"lr": 0.0002, "official": True}
 
     def setup(self) -> None:

@@ -79,7 +79,7 @@ class AdaptedPrototypes(GradientLearner):
     # -- the verbs -----------------------------------------------------------------------------------------------
 
     def features(self, x: Tensor) -> Tensor:
-        return self.vit.features(x, plug=self.adapters)
+        return self.vit.features(x, plug=self.adapters if self.adapting else self.adapters.as_they_are())
 
     def update(self, batch: Batch, rows: Tensor) -> dict[str, float]:
         self.tasks.meet(len(self.classes), len(batch))

@@ -45,6 +45,8 @@ class Learner:
     """``update`` leaves in ``self.answered`` what ``answer`` would have said of the batch's first train view."""
     stream_order: ClassVar[str | None] = None
     """The order of the stream that defines this method (joint: iid), where it has one."""
+    forwards_proviso: ClassVar[str] = ""
+    """What of the number of its forwards hangs on the numbers of a run, as a sentence; mostly nothing does."""
     toy_options: ClassVar[Mapping[str, Any]] = {}
     """Options that suit a stream of 320 pictures (a small memory, few epochs), for the conformance suite."""
     paper_options: ClassVar[Mapping[str, Any]] = {}

@@ -16,7 +16,7 @@ from rwf.parts.learner import Learner
 from rwf.parts.told import Told
 from rwf.registry import METHODS, resolve_method, unknown
 from rwf.run.build import make_method
-from rwf.run.record import Forwards
+from rwf.run.forwards import Forwards
 from rwf.run.step import tell
 from rwf.vit.adapter import Kept
 from rwf.vit.flops import DryRun, Saved, frozen_forward_flops, without_numbers

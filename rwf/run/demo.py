@@ -51,6 +51,7 @@ def learn_all(options: DemoOptions) -> list[Path]:
         batch_size=BATCH_SIZE,
         threads=options.threads,
         anytime=0,
+        feature_cache="off",  # each method is shown with what it costs by itself
     )
     first, own = next(iter(methods.items()))
     environment = World(learner_config(first, own, run), run).environment()

@@ -19,7 +19,8 @@ from rwf.data.catalog import Catalog, open_benchmark
 from rwf.data.duplicates import duplicate_notice
 from rwf.errors import UserError
 from rwf.registry import BENCHMARKS
-from rwf.run.world import pick_device
+from rwf.run.world import feature_folder, pick_device
+from rwf.vit.feature_cache import SUFFIX
 from rwf.vit.weights import load_backbone
 
 LITTLE_DISK = 2 << 30
@@ -47,6 +48,7 @@ def examine(
         "device": lambda: [_device(device)],
         "threads": lambda: [f"{torch.get_num_threads()} of {os.cpu_count()} processors"],
         "disk": _disk,
+        "features": _features,
         "backbone": lambda: _backbone(backbone),
         "benchmark": lambda: _benchmark(benchmark, data_dir),
     }
@@ -94,6 +96,14 @@ def _disk() -> list[str]:
     if free < LITTLE_DISK:
         raise UserError(f"{size_of(free)} free here: free some space, or write runs elsewhere with --out.")
     return [f"{size_of(free)} free here"]
+
+
+def _features() -> list[str]:
+    folder = feature_folder("auto", "cpu")
+    if folder is None:
+        return ["not kept: RWF_FEATURE_CACHE is off"]
+    sizes = [path.stat().st_size for path in folder.glob(f"??/*{SUFFIX}")]
+    return [f"{len(sizes)} files with answers of frozen networks in {folder}, {size_of(sum(sizes))}"]
 
 
 def _backbone(name: str | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from contextlib import nullcontext
 
 import numpy as np
 
@@ -21,6 +22,8 @@ def guess(learner: Learner, catalog: Catalog, batches: Iterable[Batch]) -> np.nd
     number: dict[Hashable, int] = {name: i for i, name in enumerate(catalog.classes)}
     column = np.array([number[label] for label in learner.classes], np.int32)
     out = np.full(len(catalog.test.labels), NOT_EVALUATED, np.int32)
+    frozen = learner.vit.frozen
     for batch in batches:
-        out[list(batch.ids)] = column[learner.predict(batch).argmax(1).numpy()]
+        with nullcontext() if frozen is None else frozen.about(batch.ids):
+            out[list(batch.ids)] = column[learner.predict(batch).argmax(1).numpy()]
     return out

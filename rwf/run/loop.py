@@ -39,8 +39,9 @@ def run(world: World, folder: Path, *, goes_on: bool = False, observe: Observer 
                 observe(world, 0)
             for item in stream.items(start=record.progress.step):
                 if isinstance(item, Boundary):
+                    mark = record.forwards.mark()
                     tell(learner, item)
-                    record.boundary(item)
+                    record.boundary(item, mark)
                     continue
                 before = record.before(item)
                 notes = learn(learner, item, options.seed, record.progress.step)

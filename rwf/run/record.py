@@ -15,9 +15,9 @@ from torch import Tensor
 from rwf.data.batch import Batch, Boundary
 from rwf.files import JsonLines
 from rwf.metrics import accuracy, accuracy_matrix, plain
-from rwf.parts.learner import Learner
 from rwf.parts.saved import STATE, below, part_of, read_state, write_state
 from rwf.run.evaluate import TEST_BATCH, guess
+from rwf.run.forwards import Forwards, Mark, no_forwards
 from rwf.run.world import World
 
 ROWS = "rows.jsonl"
@@ -31,7 +31,7 @@ class Progress:
     pictures: int = 0
     met: list[str] = field(default_factory=list)
     online_correct: int = 0
-    learn_forwards: int = 0
+    forwards: dict[str, int] = field(default_factory=no_forwards)
     evaluated_seen: list[int] = field(default_factory=list)
     anytime_seen: list[int] = field(default_factory=list)
     learn_seconds: float = 0.0
@@ -66,17 +66,20 @@ class Record:
 
     # -- around a step -------------------------------------------------------------------------------------------
 
-    def boundary(self, boundary: Boundary) -> None:
-        """A task begins."""
+    def boundary(self, boundary: Boundary, since: Mark) -> None:
+        """A task has begun; ``since`` is the moment before the method was told."""
+        self.forwards.charge(self.progress.forwards, "boundaries", since)
         self.rows.append({"task": boundary.task, "classes": list(boundary.classes)})
 
     def before(self, batch: Batch) -> Before:
         """What is known, and where need be asked, of a batch before it is learned."""
         learner = self.world.learner
         columns = {label: i for i, label in enumerate(learner.classes)}
-        asks = len(batch) and not learner.answers_while_learning
-        said = learner.scores(batch.view()) if asks else None
-        return Before(columns, said, self.forwards.count, time.perf_counter())
+        mark, said = self.forwards.mark(), None
+        if len(batch) and not learner.answers_while_learning:
+            said = learner.scores(batch.view())
+            self.forwards.charge(self.progress.forwards, "online", mark)
+        return Before(columns, said, self.forwards.mark(), time.perf_counter())
 
     def after(self, batch: Batch, before: Before, notes: dict[str, float]) -> None:
         """A batch was learned. A label met for the first time counts as an error of the online accuracy."""
@@ -87,7 +90,7 @@ class Record:
         progress.step += 1
         progress.pictures += len(batch)
         progress.online_correct += right
-        progress.learn_forwards += self.forwards.count - before.forwards
+        self.forwards.charge(progress.forwards, "learning", before.forwards)
         progress.learn_seconds += time.perf_counter() - before.clock
         self.last_loss = f"loss {notes['loss']:.3f}" if "loss" in notes else ""
         online = right / max(1, len(batch))
@@ -110,7 +113,7 @@ class Record:
     def evaluate(self) -> str:
         """The test pictures of all classes met so far; returns a line for the person who watches."""
         progress, stream, plan = self.progress, self.world.stream, self.world.plan
-        self.guesses.append(self._ask(stream.test_batches(progress.met, TEST_BATCH)))
+        self.guesses.append(self._ask("evaluations", stream.test_batches(progress.met, TEST_BATCH)))
         progress.evaluated_seen.append(progress.pictures)
         line = accuracy_matrix(plan.test_labels, plan.test_tasks, self.guesses[-1], plan.tasks)[0]
         self.rows.append({"evaluation": len(self.guesses), "step": progress.step, "accuracy": plain(line)})
@@ -123,14 +126,15 @@ class Record:
     def anytime(self) -> None:
         """The fixed small set of test pictures, as far as their classes have been met."""
         progress, stream = self.progress, self.world.stream
-        self.anytime_guesses.append(self._ask(stream.anytime_batches(progress.met, TEST_BATCH)))
+        self.anytime_guesses.append(self._ask("anytime", stream.anytime_batches(progress.met, TEST_BATCH)))
         progress.anytime_seen.append(progress.pictures)
         value = accuracy(self.world.plan.test_labels, self.anytime_guesses[-1])[0]
         self.rows.append({"anytime": plain(value), "step": progress.step})
 
-    def _ask(self, batches: Iterable[Batch]) -> np.ndarray:
-        began = time.perf_counter()
+    def _ask(self, phase: str, batches: Iterable[Batch]) -> np.ndarray:
+        began, mark = time.perf_counter(), self.forwards.mark()
         line = guess(self.world.learner, self.world.catalog, batches)
+        self.forwards.charge(self.progress.forwards, phase, mark)
         self.progress.evaluate_seconds += time.perf_counter() - began
         return line
 
@@ -164,21 +168,5 @@ class Before:
 
     columns: dict[Hashable, int]
     said: Tensor | None
-    forwards: int
+    forwards: Mark
     clock: float
-
-
-class Forwards:
-    """Counts the pictures that go through the backbone."""
-
-    def __init__(self, learner: Learner) -> None:
-        self.learner, self.count = learner, 0
-
-    def start(self) -> None:
-        self._hook = self.learner.vit.timm.patch_embed.register_forward_hook(self._seen)
-
-    def stop(self) -> None:
-        self._hook.remove()
-
-    def _seen(self, _module: Any, inputs: tuple[Tensor, ...], _output: Any) -> None:
-        self.count += inputs[0].shape[0]

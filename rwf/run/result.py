@@ -10,6 +10,7 @@ import numpy as np
 from rwf.files import replacing, write_json
 from rwf.metrics import Curve, accuracy, accuracy_matrix, plain, summary
 from rwf.parts.learner import Learner
+from rwf.run.forwards import computed, totals
 from rwf.run.record import Record
 from rwf.run.world import World
 
@@ -48,7 +49,8 @@ def make_result(world: World, record: Record) -> dict[str, Any]:
         ],
         **trained_numbers(learner),
         "memory_bytes": learner.memory_bytes,
-        "forwards_per_image": progress.learn_forwards / progress.pictures,
+        "forwards_per_image": progress.forwards["learning"] / progress.pictures,
+        "forwards": totals(progress.forwards),
         "single_pass": certificate | {"replays": learner.replays, "gradient_steps": learner.gradient_steps},
         "options": learner.options(),
         "run": world.options.as_json(),
@@ -56,6 +58,7 @@ def make_result(world: World, record: Record) -> dict[str, Any]:
             "learn_seconds": progress.learn_seconds,
             "evaluate_seconds": progress.evaluate_seconds,
             "learned_images_per_second": progress.pictures / progress.learn_seconds,
+            "forwards_computed": computed(progress.forwards),
         },
     }
 

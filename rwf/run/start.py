@@ -34,7 +34,7 @@ def start(
             print(notice)
         write_json(folder / "env.json", world.environment())
         write_json(folder / CONFIG, {"learner": world.learner.recipe, "run": options.as_json()})
-        return run(world, folder, observe=observe)
+        return _run(world, folder, observe=observe)
 
 
 @contextmanager
@@ -70,7 +70,14 @@ def resume(folder: Path, *, on_bad_image: str | None = None, observe: Observer =
         check_environment(read_json(folder / ENVIRONMENT), world.environment())
         if on_bad_image:
             write_json(folder / CONFIG, content | {"run": options.as_json()})
-        return run(world, folder, goes_on=(folder / STATE).exists(), observe=observe)
+        return _run(world, folder, goes_on=(folder / STATE).exists(), observe=observe)
+
+
+def _run(world: World, folder: Path, *, goes_on: bool = False, observe: Observer) -> dict[str, Any]:
+    result = run(world, folder, goes_on=goes_on, observe=observe)
+    for sentence in world.afterwards():
+        print(sentence)
+    return result
 
 
 def learner_config(method: str, method_options: dict[str, Any], options: RunOptions) -> LearnerConfig:

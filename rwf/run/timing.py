@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import io
 import os
 import re
 import time
@@ -15,15 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
-from torchvision.transforms import v2
 
-from rwf.data.decode import decode
-from rwf.data.view import View
 from rwf.run.cost import Case, brought_to_work, price, trains_backbone
+from rwf.run.input_rates import BATCH, one_thread, picture_bytes, ways
 from rwf.vit.attention import attend
 from rwf.vit.flops import frozen_forward_flops
 from rwf.vit.forward import ViT
@@ -35,8 +30,6 @@ UNTIMED: Row = dict.fromkeys(
     "rate_to_gemm peak_mb machine".split()
 )
 """What a row has instead when nothing is timed."""
-PICTURES = 32
-"""Pictures decoded and cut for one measurement of the input."""
 
 
 class Subject:
@@ -173,8 +166,8 @@ def _machine(vit: ViT, pictures: Tensor, unit: float, rounds: int) -> Row:
         "gemm_gflops": operations / middle["gemm"] / 1e9,
         "gemm_bf16_gflops": operations / middle["gemm_bf16"] / 1e9,
         "attention_ms": {name: 1e3 * middle[name] for name in acts if name.startswith(("sdpa", "explicit"))},
-        "views_per_second": PICTURES / middle["views"],
-        "pil_views_per_second": PICTURES / middle["views by PIL"],
+        "views_per_second": BATCH / middle["views"],
+        "pil_views_per_second": BATCH / middle["views by PIL"],
     }
 
 
@@ -197,32 +190,13 @@ def _attention(vit: ViT, batch_size: int) -> dict[str, Act]:
 
 def _input() -> dict[str, Act]:
     """From a JPEG's bytes to network input on one thread: ours, and Pillow's pictures through torchvision."""
-    smooth = Image.fromarray(np.random.default_rng(0).integers(0, 256, (12, 16, 3), dtype=np.uint8))
-    file = io.BytesIO()
-    smooth.resize((500, 375), Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
-    data, half = file.getvalue(), [0.5, 0.5, 0.5]
-    view = View(seed=0, size=224, mean=half, std=half)
-    theirs = v2.Compose(
-        [
-            v2.RandomResizedCrop(224, scale=(0.05, 1.0)),
-            v2.RandomHorizontalFlip(),
-            v2.ToImage(),
-            v2.ToDtype(torch.float32, scale=True),
-            v2.Normalize(half, half),
-        ]
-    )
+    acts = ways(picture_bytes(500, 375, "JPEG"))
 
-    def run(one: Act) -> Act:
-        def act() -> None:
-            threads = torch.get_num_threads()
-            torch.set_num_threads(1)
-            for _ in range(PICTURES):
-                one()
-            torch.set_num_threads(threads)
+    def run(act: Act) -> Act:
+        def alone() -> None:
+            with one_thread():
+                act()
 
-        return act
+        return alone
 
-    return {
-        "views": run(lambda: view([decode(data, "picture")], [0], [0], "train")),
-        "views by PIL": run(lambda: theirs(Image.open(io.BytesIO(data)).convert("RGB"))),
-    }
+    return {"views": run(acts["first"]), "views by PIL": run(acts["pillow"])}

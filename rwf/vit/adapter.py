@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 
 import torch
@@ -53,6 +54,10 @@ class Adapters(nn.Module, Plug):
         """The plug of a set that was put away."""
         return Kept(self, index)
 
+    def as_they_are(self) -> Plug:
+        """The plug of the trained set, for as long as it is not trained."""
+        return Kept(self, None)
+
     @property
     def kept_sets(self) -> int:
         """How many sets were put away."""
@@ -84,11 +89,23 @@ class Adapters(nn.Module, Plug):
 
 
 class Kept(Plug):
-    """One set that was put away, as a plug."""
+    """One set that was put away, or (None) the trained one while nobody trains it, as a plug."""
 
-    def __init__(self, adapters: Adapters, index: int) -> None:
+    def __init__(self, adapters: Adapters, index: int | None) -> None:
         self.adapters, self.index = adapters, index
 
     def bypass(self, block: int, h: Tensor) -> Tensor:
-        weights = [getattr(self.adapters, f"kept_{name}")[self.index, block] for name in NAMES]
-        return self.adapters._path(weights, h, False)
+        return self.adapters._path([part[block] for part in self._weights()], h, False)
+
+    def frozen_name(self) -> str:
+        digest = hashlib.sha256(f"adapters {self.adapters.scale}".encode())
+        for part in self._weights():
+            plain = part.detach().cpu().contiguous()
+            digest.update(f"\0{plain.dtype}\0{tuple(plain.shape)}\0".encode())
+            digest.update(plain.flatten().view(torch.uint8).numpy())
+        return digest.hexdigest()
+
+    def _weights(self) -> list[Tensor]:
+        if self.index is None:
+            return [getattr(self.adapters, name) for name in NAMES]
+        return [getattr(self.adapters, f"kept_{name}")[self.index] for name in NAMES]

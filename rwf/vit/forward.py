@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from timm.layers import GluMlp, SwiGLU, global_pool_nlc
@@ -13,6 +13,9 @@ from rwf.errors import UserError
 from rwf.vit.attention import Kernel, attend
 from rwf.vit.door import check_plain
 from rwf.vit.sockets import LowRank, Plug
+
+if TYPE_CHECKING:
+    from rwf.vit.feature_cache import Frozen
 
 Read = Literal["native", "cls", "mean"] | slice
 Statistics = tuple[float, float, float]
@@ -29,7 +32,8 @@ class ViT(nn.Module):
     is needed elsewhere. For full fine-tuning switch ``requires_grad`` on; the forward is the same.
 
     ``total_parameters`` counts the network with a classifier of 1000 classes, whatever head it came with: the
-    number that percentages of trained parameters refer to. ``hash`` names the weights as they were given.
+    number that percentages of trained parameters refer to. ``hash`` names the weights as they were given. ``frozen``,
+    where it is set, keeps what the network says with nothing trained in it.
     """
 
     timm: Any  # a timm VisionTransformer, whose parts have no types of their own
@@ -60,6 +64,7 @@ class ViT(nn.Module):
         self.feature_width: int = self.timm.embed_dim
         self.total_parameters = sum(p.numel() for p in model.parameters()) + 1000 * (self.feature_width + 1)
         self.hash = weights_hash(model)
+        self.frozen: Frozen | None = None
         self.eval()
 
     def train(self, mode: bool = True) -> ViT:
@@ -112,12 +117,18 @@ class ViT(nn.Module):
         return out
 
     def features(self, x: Tensor, plug: Plug | None = None, read: Read = "native") -> Tensor:
-        """One vector a picture, before any classifier.  # B 3 P P -> B F
+        """One vector a picture, before any classifier; read where it is kept.  # B 3 P P -> B F
 
         "native" is what the weights were trained for: timm's ``forward_head(forward_features(x), pre_logits=True)``;
         "cls" the class token, "mean" the mean over the patch tokens, a slice the mean over these rows. Tokens that a
         plug joins to the sequence are read by a slice only.
         """
+        if self.frozen is not None:
+            return self.frozen.features(x, plug, read)
+        return self.compute(x, plug, read)
+
+    def compute(self, x: Tensor, plug: Plug | None = None, read: Read = "native") -> Tensor:
+        """``features``, computed.  # B 3 P P -> B F"""
         z = self.encode(x, plug, read)
         if read != "native":
             z = z.mean(dim=1)
@@ -127,6 +138,11 @@ class ViT(nn.Module):
             z = global_pool_nlc(z, pool_type=self.timm.global_pool, num_prefix_tokens=0)
         out: Tensor = self.timm.fc_norm(z)
         return out
+
+    def reading(self, read: Read) -> str:
+        """A name for what is read: two readings of one name give the same features."""
+        mean = read != "native" or (self.timm.attn_pool is None and self.timm.global_pool in ("token", "avg"))
+        return f"mean of {self._rows(read)}" if mean else "native"
 
     def _rows(self, read: Read) -> slice:
         """Which rows of the last block are read."""

@@ -62,3 +62,7 @@ class Plug:
 
         In the last block ``attn`` has all rows, ``mlp`` only those that the head reads.
         """
+
+    def frozen_name(self) -> str | None:
+        """A name for what a plug of fixed numbers adds, so that it may be kept; None while anything may change."""
+        return None

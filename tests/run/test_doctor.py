@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from rwf.data import duplicates
@@ -15,6 +16,7 @@ from rwf.data.benchmarks.bar import size_of
 from rwf.data.benchmarks.sources import SOURCES
 from rwf.data.benchmarks.sums import SUMS
 from rwf.run import doctor
+from rwf.vit.feature_cache import Shards
 from tests.data import archives
 
 
@@ -38,6 +40,15 @@ def test_all_is_well(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "2 classes, 6 training and 2 test pictures" in said
     assert "3 training pictures a class" in said
     assert said.endswith("all is well")
+
+
+def test_it_says_what_is_kept_of_frozen_networks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RWF_FEATURE_CACHE", str(tmp_path))
+    Shards(tmp_path, 1000).put("ab" * 32, torch.zeros(3))
+    doctor.examine(device="cpu")
+    assert f"1 files with answers of frozen networks in {tmp_path}" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
