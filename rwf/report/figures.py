@@ -17,13 +17,13 @@ from rwf.report.routing import Routing
 from rwf.report.scatter import Point, scatter
 
 MOST_LINES = 8
-MOST_MATRICES = 12
+MOST_MATRICES = 9
 
 
 def group_figures(group: Group, against: str) -> list[Markup]:
     """All figures that the runs of a group determine."""
     made = [*varied(group)]
-    if not group.setting.experiment:
+    if group.plain:
         made += [stream(group, against), matrices(group, against)]
     made += [costs(group, against), routing(group)]
     return [one for one in made if one]

@@ -27,6 +27,8 @@ class Measured:
     experiment: str = ""
     cell: Mapping[str, Any] = field(default_factory=dict)
     """What the experiment calls this place of its table."""
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    """Figures that the experiment adds to the run's."""
 
     @property
     def name(self) -> str:
@@ -115,7 +117,8 @@ def _take_row(found: Gathered, path: Path, number: int, row: Mapping[str, Any], 
     cell = {key: value for key, value in (row.get("cell") or {}).items() if key not in ("method", "seed")}
     # What a row leaves out, such as the accuracy matrix, is in the folder.
     content = dict(whole.result) | dict(result) if whole is not None else result
-    found.runs.append(Measured(content, source, run, str(row.get("experiment") or ""), cell))
+    experiment, measured = str(row.get("experiment") or ""), row.get("measured") or {}
+    found.runs.append(Measured(content, source, run, experiment, cell, measured))
 
 
 def _folder(path: Path, said: Any) -> Path | None:

@@ -90,6 +90,11 @@ class Group:
     def tasks(self) -> list[int]:
         return sorted({task_count(run) for row in self.rows for run in row.runs})
 
+    @property
+    def plain(self) -> bool:
+        """Whether methods alone are compared, and nothing else is varied."""
+        return not any(row.cell for row in self.rows)
+
     def row(self, method: str) -> Row | None:
         """The method's row; of several the one with most runs, then the one read first: never the best one chosen."""
         own = [row for row in self.rows if row.method == method]
@@ -120,9 +125,10 @@ def _group(setting: Setting, runs: Sequence[Measured]) -> Group:
     ]
     for row, label in zip(rows, _labels(rows), strict=True):
         row.label = label
-    if not setting.experiment:
+    group = Group(setting, rows, double)
+    if group.plain:
         rows.sort(key=lambda row: -row.accuracy)
-    return Group(setting, rows, double)
+    return group
 
 
 def _key(run: Measured) -> str:

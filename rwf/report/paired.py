@@ -75,7 +75,7 @@ def paired_sheet(group: Group, against: str) -> Sheet | None:
 
 def couples(group: Group, against: str) -> list[tuple[Row, Row]]:
     """Rows with the row they are compared with."""
-    if not group.setting.experiment:
+    if group.plain:
         base = group.row(against)
         return [] if base is None else [(row, base) for row in group.rows if row is not base]
     bases = {}

@@ -22,7 +22,7 @@ HEADS = (
     Head("online", "%"),
     Head("told or kept", words=True),
     Head("mask", words=True),
-    Head("trained", "% of the ViT"),
+    Head("trained", "% of ViT"),
     Head("memory", "MB"),
     Head("forwards", "an image"),
     Head("speed", "images/s"),
@@ -52,6 +52,23 @@ def results_sheet(group: Group, against: str) -> Sheet:
         best = frozenset({2} if f"{row.accuracy:.2f}" == highest and len(group.rows) > 1 else ())
         lines.append(Line(_cells(row), best, row.method == against))
     return Sheet(title(group), HEADS, lines)
+
+
+def measured_sheet(group: Group) -> Sheet | None:
+    """What an experiment measured besides, mean over seeds; None if it is nothing."""
+    keys = list(dict.fromkeys(key for row in group.rows for run in row.runs for key in run.measured))
+    lines = []
+    for row in group.rows:
+        means = [Mean.of([_number(run.measured.get(key)) for run in row.runs]) for key in keys]
+        if any(mean is not None for mean in means):
+            lines.append(Line((row.name, *(spread(mean, 3) for mean in means))))
+    if not lines:
+        return None
+    return Sheet("Measured besides", [Head("method"), *(Head(key.replace("_", " ")) for key in keys)], lines)
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else float("nan")
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -24,16 +24,36 @@ class Point:
     """Whether it is the one of interest."""
 
 
+def powers(values: Sequence[float]) -> list[float]:
+    """Powers of ten around positive numbers; before them 0 where something is that or less."""
+    above = [v for v in values if v > 0] or [1.0]
+    low, high = math.floor(math.log10(min(above))), math.ceil(math.log10(max(above)))
+    found = [10.0**i for i in range(low, max(high, low + 1) + 1)]
+    return [0.0, *found] if len(above) < len(values) else found
+
+
+def _finer(marks: Sequence[float]) -> list[float]:
+    """With twice and five times each power but the last."""
+    return sorted({*marks, *(n * t for t in marks[:-1] for n in (2, 5))})
+
+
+def _along(value: float, marks: Sequence[float]) -> float:
+    """Where a number lies on an axis of powers, from 0 to 1; at the very left what is 0."""
+    first = marks[1] if marks[0] == 0 else marks[0]
+    steps = math.log10(value / first) + (1 if marks[0] == 0 else 0) if value > 0 else 0.0
+    return steps / (len(marks) - 1)
+
+
 def scatter(points: Sequence[Point], *, x: str, y: str, title: str) -> Markup:
-    """The points that are finite, joined where nothing cheaper is as good."""
+    """The points that are finite, joined where nothing cheaper is as good; to the right in powers of ten."""
     points = [p for p in points if math.isfinite(p.x) and math.isfinite(p.y)]
     if not points:
         return tag("p", "Nothing to draw.", class_="note")
-    x_ticks = ticks(min(0.0, *(p.x for p in points)), max(p.x for p in points))
+    x_ticks = powers([p.x for p in points])
     y_ticks = ticks(min(0.0, *(p.y for p in points)), max(p.y for p in points))
 
     def place(p: Point) -> tuple[float, float]:
-        across = (p.x - x_ticks[0]) / (x_ticks[-1] - x_ticks[0])
+        across = _along(p.x, x_ticks)
         up = (p.y - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
         return LEFT + 8 + across * (WIDTH - RIGHT - LEFT - 16), HEIGHT - BOTTOM - up * (HEIGHT - BOTTOM - TOP)
 
@@ -49,11 +69,11 @@ def scatter(points: Sequence[Point], *, x: str, y: str, title: str) -> Markup:
                 tag("text", f"{t:g}", x=LEFT - 7, y=h + 4.5, text_anchor="end"),
             ]
             for t in y_ticks
-            if (h := place(Point("", x_ticks[0], t))[1])
+            if (h := place(Point("", x_ticks[-1], t))[1])
         ],
         [
             tag("text", f"{t:g}", x=place(Point("", t, y_ticks[0]))[0], y=floor + 20, text_anchor="middle")
-            for t in x_ticks
+            for t in (x_ticks if len(x_ticks) > 3 else _finer(x_ticks))
         ],
         tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=floor, y2=floor, class_="axis"),
         tag("text", x, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 6, text_anchor="middle", class_="label"),

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from rwf.report.markup import Markup, tag
 
+LONG = 24
+"""Letters above which a cell is broken into lines on a page."""
+
 
 @dataclass(frozen=True)
 class Head:
@@ -62,6 +65,7 @@ class Sheet:
 
     def _cell(self, line: Line, i: int) -> Markup:
         looks = [*(["words"] if self.heads[i].words else []), *(["best"] if i in line.best else [])]
+        looks += ["long"] if len(line.cells[i]) > LONG else []
         return tag("td", line.cells[i], class_=" ".join(looks) or None)
 
     def markdown(self) -> str:

@@ -14,7 +14,7 @@ from rwf.report.groups import Group, groups
 from rwf.report.markup import Markup, page, section, tag
 from rwf.report.paired import NOTE as PAIRED
 from rwf.report.paired import paired_sheet
-from rwf.report.results import NOTE, results_csv, results_sheet, spread, title
+from rwf.report.results import NOTE, measured_sheet, results_csv, results_sheet, spread, title
 from rwf.report.sheet import Head, Line, Sheet
 from rwf.report.versus import versus_sheets
 
@@ -67,7 +67,7 @@ def all_parts(found: Gathered, made: Sequence[Group], against: str) -> list[Part
 
 def group_part(group: Group, against: str) -> Part:
     """A table, what it says in a sentence, and its figures."""
-    sheets = [results_sheet(group, against), paired_sheet(group, against)]
+    sheets = [results_sheet(group, against), measured_sheet(group), paired_sheet(group, against)]
     kept = [sheet for sheet in sheets if sheet is not None]
     return Part(title(group), [reading(group, against)], kept, group_figures(group, against))
 
@@ -126,7 +126,7 @@ def failures(found: Gathered) -> Part:
                 str(row.get("experiment") or "-"),
                 str(row.get("method") or "-"),
                 str(row.get("seed", "-")),
-                ", ".join(f"{key} {value}" for key, value in (row.get("cell") or {}).items()) or "-",
+                ", ".join(f"{key} {value}" for key, value in (row.get("cell") or {}).items() if key != "method") or "-",
                 str(row.get("error") or "no reason is known").strip().splitlines()[-1],
             )
         )

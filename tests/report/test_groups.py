@@ -9,12 +9,15 @@ import pytest
 
 from rwf.report.gather import Measured
 from rwf.report.groups import groups, number
+from rwf.report.results import measured_sheet
 from tests.report.made import made_run
 
 
-def measured(method: str = "rwf", seed: int = 0, *, experiment: str = "", cell: Any = None, **result: Any) -> Measured:
+def measured(
+    method: str = "rwf", seed: int = 0, *, experiment: str = "", cell: Any = None, besides: Any = None, **result: Any
+) -> Measured:
     run = made_run(method, seed=seed, seed_name=seed, **result)
-    return Measured(run.result, f"{method}-{seed}", run, experiment, cell or {})
+    return Measured(run.result, f"{method}-{seed}", run, experiment, cell or {}, besides or {})
 
 
 def test_seeds_become_one_row_with_their_mean() -> None:
@@ -53,6 +56,23 @@ def test_an_experiment_has_one_table_whose_rows_are_its_cells() -> None:
     assert [row.name for row in group.rows] == ["rwf (tasks 5)", "rwf (tasks 10)"]
     assert [len(row.runs) for row in group.rows] == [2, 2]
     assert group.tasks == [5, 10]
+
+
+def test_an_experiment_that_varies_nothing_is_a_plain_table() -> None:
+    (group,) = groups([measured(m, experiment="table1", final_accuracy=v) for m, v in (("ncm", 1.0), ("rwf", 2.0))])
+    assert group.plain
+    assert [row.name for row in group.rows] == ["rwf", "ncm"]
+
+
+def test_what_an_experiment_measured_besides_has_a_table() -> None:
+    runs = [measured(seed=s, experiment="few_shot", cell={"fraction": 1.0}, besides={"drop": s}) for s in (1, 3)]
+    (group,) = groups(runs)
+    sheet = measured_sheet(group)
+    assert sheet is not None
+    assert sheet.heads[1].title == "drop"
+    assert sheet.lines[0].cells[1].startswith("2.000 ±")
+    (bare,) = groups([measured(besides={"text": "no number"})])
+    assert measured_sheet(bare) is None
 
 
 def test_rows_of_one_method_are_named_after_what_differs() -> None:
