@@ -40,12 +40,6 @@ class Setting:
         benchmark, data, backbone, weights = (str(run.result.get(key, "")) for key in keys)
         return Setting(run.experiment, benchmark, data, backbone, weights, stream)
 
-    @property
-    def unusual(self) -> list[str]:
-        """The options of the stream that differ from what a run has if nothing is said."""
-        odd = [(name, value) for name, value in self.stream if name != "tasks" and USUAL.get(name) != value]
-        return [f"{name.replace('_', ' ')} {value}" for name, value in odd]
-
 
 @dataclass
 class Row:
@@ -94,6 +88,16 @@ class Group:
     def plain(self) -> bool:
         """Whether methods alone are compared, and nothing else is varied."""
         return not any(row.cell for row in self.rows)
+
+    @property
+    def unusual(self) -> list[str]:
+        """The options of the stream that all rows share and that differ from what a run has if nothing is said."""
+        found = []
+        for name in STREAM[1:]:
+            values = {_frozen(stream_option(run, name)) for row in self.rows for run in row.runs}
+            if len(values) == 1 and values != {USUAL.get(name)}:
+                found.append(f"{name.replace('_', ' ')} {_text(values.pop())}")
+        return found
 
     def row(self, method: str) -> Row | None:
         """The method's row; of several the one with most runs, then the one read first: never the best one chosen."""

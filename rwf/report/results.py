@@ -94,7 +94,7 @@ def title(group: Group) -> str:
     setting = group.setting
     tasks = group.tasks
     count = f"{tasks[0]} task{'s' if tasks[0] != 1 else ''}" if len(tasks) == 1 else f"{tasks[0]} to {tasks[-1]} tasks"
-    parts = [setting.benchmark, setting.backbone, count, *setting.unusual]
+    parts = [setting.benchmark, setting.backbone, count, *group.unusual]
     return (f"Experiment {setting.experiment}: " if setting.experiment else "") + ", ".join(parts)
 
 

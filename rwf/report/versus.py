@@ -15,7 +15,7 @@ WEIGHTS = ("vit_base_patch16_224.augreg_in21k", "vit_base_patch16_224.orig_in21k
 """ViT-B/16 pre-trained on ImageNet-21k and not fine-tuned: the paper does not say which of them it had."""
 PICTURES = {"split-cifar100": 50_000, "split-imagenet-r": 24_000, "split-imagenet-sketch": 40_711}
 """Training pictures of the whole benchmark."""
-ROUNDING = 1000  # pictures by which fractions of each class, rounded, may differ in sum
+ROUNDING = 0.02  # by which the number may differ: fractions and splits are rounded class by class
 NOTE = (
     "In band: |ours - paper| ≤ 2 √(s_p²/3 + s_o²/n) and at most 2 points, with the paper's deviation s_p over three "
     "runs and ours s_o over n. Not comparable: data, weights or protocol are not the paper's, for the reason given."
@@ -70,7 +70,7 @@ def unlike(run: Measured, place: Place) -> list[str]:
         reasons.append(f"weights {backbone}")
     pictures = run.result.get("single_pass", {}).get("images_in_stream")
     whole = PICTURES[place.benchmark] * place.train_fraction
-    if pictures is None or abs(pictures - whole) > (ROUNDING if place.train_fraction < 1 else 0):
+    if pictures is None or abs(pictures - whole) > ROUNDING * whole:
         reasons.append(f"{pictures or 'an unknown number of'} training pictures, not {whole:.0f}")
     usual = {"batch_size": 64, "order": "split", "imbalance": 1.0}
     reasons += [

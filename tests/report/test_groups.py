@@ -43,7 +43,7 @@ def test_another_stream_is_another_table_and_its_title_says_so(option: dict[str,
     assert len(made) == 2
     assert made[0].setting != made[1].setting
     (name,) = option
-    assert name == "tasks" or any(name.replace("_", " ") in text for text in made[1].setting.unusual)
+    assert name == "tasks" or any(name.replace("_", " ") in text for text in made[1].unusual)
 
 
 def test_an_experiment_has_one_table_whose_rows_are_its_cells() -> None:
