@@ -11,6 +11,7 @@ from rwf.commands.doctor import Doctor
 from rwf.commands.list import List
 from rwf.commands.new import New
 from rwf.commands.params import Params
+from rwf.commands.report import Report
 from rwf.commands.resume import Resume
 
 COMMANDS: dict[str, type[Any]] = {
@@ -18,6 +19,7 @@ COMMANDS: dict[str, type[Any]] = {
     "resume": Resume,
     "list": List,
     "params": Params,
+    "report": Report,
     "bench": Bench,
     "doctor": Doctor,
     "check": Check,

@@ -17,24 +17,30 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; }
-main { max-width: 67rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+main { max-width: 72rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .6rem; letter-spacing: -.01em; }
 h2 { font-size: 1.3rem; line-height: 1.3; margin: 3rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--rule); }
-h3 { font-size: 1rem; margin: 0 0 .4rem; }
+h3 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
+h4, .matrices h3, .routed h3 { font-size: 1rem; margin: 0 0 .4rem; }
 p { margin: .5rem 0 .8rem; max-width: 46rem; }
+h1, h2, h3, h4, p, li { overflow-wrap: anywhere; }
 code { font: .9em ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 .lead { font-size: 1.1rem; }
 .note, figcaption { color: var(--quiet); font-size: .9rem; }
 .reading { border-left: 4px solid var(--accent); background: var(--panel); padding: .8rem 1rem; font-size: 1.05rem;
   margin: 1.4rem 0; max-width: none; border-radius: 0 6px 6px 0; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
-table.figures { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-table.figures th, table.figures td { padding: .4rem .7rem; text-align: right; border-bottom: 1px solid var(--rule);
+table.figures { border-collapse: collapse; width: 100%; font-size: .93rem; font-variant-numeric: tabular-nums; }
+table.figures th, table.figures td { padding: .35rem .55rem; text-align: right; border-bottom: 1px solid var(--rule);
   white-space: nowrap; }
 table.figures thead th { color: var(--quiet); font-weight: 600; font-size: .88rem; vertical-align: bottom;
   white-space: normal; line-height: 1.25; }
 table.figures th:first-child { text-align: left; }
-table.figures tr.first > * { background: var(--panel); }
+table.figures tr.first > th, table.figures tr.first > td { background: var(--panel); }
+table.figures td.words, table.figures th.words { text-align: left; }
+table.figures td.long { white-space: normal; min-width: 11rem; }
+table.figures th:first-child { position: sticky; left: 0; background: var(--paper); }
+table.figures th[scope="row"] { font-weight: 600; }
 td.best { font-weight: 700; }
 figure { margin: 1rem 0 1.6rem; }
 figcaption { max-width: 46rem; margin-top: .4rem; }
@@ -44,6 +50,8 @@ svg .grid { stroke: var(--rule); stroke-width: 1; }
 svg .axis { stroke: var(--quiet); stroke-width: 1; }
 svg .label { fill: var(--quiet); }
 svg .line { fill: none; stroke-width: 2.2; stroke-linejoin: round; stroke-linecap: round; }
+svg .line.front { stroke: var(--quiet); stroke-width: 1.2; stroke-dasharray: 3 4; }
+svg .bold { font-weight: 700; }
 svg .mark { stroke: var(--paper); stroke-width: 1; }
 svg .mark.hollow { fill: var(--paper) !important; stroke-width: 2; }
 .line.c0, .hollow.c0 { stroke: var(--c0); } .mark.c0 { fill: var(--c0); }
@@ -54,7 +62,7 @@ svg .mark.hollow { fill: var(--paper) !important; stroke-width: 2; }
 .line.c5, .hollow.c5 { stroke: var(--c5); } .mark.c5 { fill: var(--c5); }
 ul.legend { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; padding: 0; margin: .6rem 0; }
 ul.legend svg { vertical-align: -3px; margin-right: .45rem; }
-.matrices { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr)); gap: 1.2rem 2rem; }
+.matrices { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(21rem, 100%), 1fr)); gap: 1.2rem 2rem; }
 .matrices h3 { padding-left: .2rem; }
 svg.matrix { max-width: 100%; height: auto; display: block; }
 svg.matrix text { font-size: 11px; }
