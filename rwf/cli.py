@@ -11,6 +11,7 @@ from rwf import registry
 from rwf.commands import COMMANDS
 from rwf.commands.run import RUN_USAGE, run
 from rwf.commands.shown import first_line
+from rwf.commands.tune import TUNE_USAGE, tune
 from rwf.errors import UserError
 from rwf.options import read_options
 
@@ -45,8 +46,10 @@ def _dispatch(arguments: list[str]) -> int:
     name, rest = arguments[0], arguments[1:]
     if name == "run":
         return run(rest)
+    if name == "tune":
+        return tune(rest)
     if name not in COMMANDS:
-        raise registry.unknown("command", name, ["run", *COMMANDS])
+        raise registry.unknown("command", name, ["run", "tune", *COMMANDS])
     command = COMMANDS[name]
     about = inspect.getdoc(command) or ""
     values = read_options({"command": command}, rest, prog=f"rwf {name}", about=about, positional=True)
@@ -55,7 +58,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 def overview() -> str:
     """The commands and what each is for."""
-    uses = {RUN_USAGE: run, **{command.usage: command for command in COMMANDS.values()}}
+    uses = {RUN_USAGE: run, TUNE_USAGE: tune, **{command.usage: command for command in COMMANDS.values()}}
     width = max(map(len, uses)) + 2
     return "\n".join(
         [

@@ -6,7 +6,7 @@ import ast
 import inspect
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, make_dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type
 from rwf.errors import UserError
 
 _LEAST = {"tasks": 1, "batch_size": 1, "image_size": 1, "threads": 1, "anytime": 0, "checkpoint_every": 0}
-_LEAST |= {"workers": 0, "blurry_n": 0, "blurry_m": 0, "imbalance": 1}
-_PATHS = ("out", "data_dir", "train_list")
+_LEAST |= {"workers": 0, "blurry_n": 0, "blurry_m": 0, "imbalance": 1, "validation": 0}
+_PATHS = ("out", "data_dir", "train_list", "tuned")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +67,10 @@ class RunOptions:
     """Where benchmarks with a name of their own lie, or are downloaded to."""
     train_list: Path | None = None
     """A list of the training pictures, for a benchmark without an official split."""
+    validation: int = 0
+    """To choose settings: learn so many tasks, and ask a fifth of their training pictures, no test picture."""
+    tuned: Path | None = None
+    """Folder of an rwf tune of this method: the settings found there; an option that is given wins."""
     protocol: Literal["own", "paper"] = "own"
     """paper: this method's settings in the paper's tables; an option that is given wins."""
     anytime: int = 3
@@ -86,6 +90,8 @@ class RunOptions:
             value = getattr(self, name)
             if value is not None and not (value >= least and math.isfinite(value)):
                 raise UserError(f"{flag(name)} is {value}: give a number that is {least} or more.")
+        if self.validation > self.tasks:
+            raise UserError(f"--validation is {self.validation}, but there are {self.tasks} tasks: give at most that.")
         if not 0 < self.train_fraction <= 1:
             raise UserError(f"--train-fraction is {self.train_fraction}: give a part above 0 and up to 1.")
         for name in ("blurry_n", "blurry_m"):
@@ -127,18 +133,25 @@ def read_options(
     about: str,
     defaults: Mapping[str, Any] | None = None,
     positional: bool = False,
+    first_wins: Collection[str] = (),
 ) -> dict[str, Any]:
     """The values that a command line gives to the fields of one or more dataclasses.
 
     All options are flat, without a prefix; the help shows one box a group. ``defaults`` replace the fields' own.
-    With ``positional``, fields without a default are named by their place. Ends the process on --help (0) and on an
-    option that is wrong (2).
+    A field named in ``first_wins`` belongs to the first group that has it. With ``positional``, fields without a
+    default are named by their place. Ends the process on --help (0) and on an option that is wrong (2).
     """
     import tyro
 
     defaults = defaults or {}
-    _refuse_clashes(groups, defaults, prog)
-    made: dict[str, Any] = {_word(title): _plain(cls, title, defaults, positional) for title, cls in groups.items()}
+    owners = _owners(groups, first_wins)
+    unknown = sorted(defaults.keys() - owners.keys())
+    if unknown:
+        raise UserError(f"the paper's settings of `{prog}` name {', '.join(unknown)}, which it has not: correct them.")
+    made: dict[str, Any] = {
+        _word(title): _plain(cls, title, [n for n in owners if owners[n] is cls], defaults, positional)
+        for title, cls in groups.items()
+    }
     config: tuple[Any, ...] = (tyro.conf.OmitArgPrefixes,)
     if positional:
         config += (tyro.conf.PositionalRequiredArgs,)
@@ -149,25 +162,24 @@ def read_options(
     return {own.name: getattr(part, own.name) for part in parts for own in fields(part)}
 
 
-def _refuse_clashes(groups: Mapping[str, type], defaults: Mapping[str, Any], prog: str) -> None:
-    taken: dict[str, type] = {}
+def _owners(groups: Mapping[str, type], first_wins: Collection[str]) -> dict[str, type]:
+    """The dataclass that each option belongs to."""
+    owners: dict[str, type] = {}
     for cls in groups.values():
         for own in fields(cls):
-            if own.init and taken.setdefault(own.name, cls) is not cls:
+            if own.init and owners.setdefault(own.name, cls) is not cls and own.name not in first_wins:
                 raise UserError(
                     f"the field {own.name!r} of {cls.__name__} has the name of an option of every run: rename it."
                 )
-    unknown = sorted(defaults.keys() - taken.keys())
-    if unknown:
-        raise UserError(f"the paper's settings of `{prog}` name {', '.join(unknown)}, which it has not: correct them.")
+    return owners
 
 
-def _plain(cls: type, title: str, defaults: Mapping[str, Any], positional: bool) -> type:
-    """A dataclass of nothing but the fields of ``cls``, their docstrings as help."""
+def _plain(cls: type, title: str, names: Collection[str], defaults: Mapping[str, Any], positional: bool) -> type:
+    """A dataclass of nothing but these fields of ``cls``, their docstrings as help."""
     hints, docs = get_type_hints(cls), field_docs(cls)
     members = []
     for own in fields(cls):
-        if own.init:
+        if own.name in names:
             default = _default(own, defaults)
             annotation = _annotation(own.name, hints[own.name], docs.get(own.name, ""), default, positional)
             members.append((own.name, annotation, default))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rwf import registry
@@ -31,15 +32,20 @@ def run(arguments: list[str]) -> int:
     if not arguments or arguments[0].startswith("-"):
         raise UserError("name the method first: rwf run METHOD --benchmark B (`rwf list methods` shows them).")
     spec, rest = arguments[0], arguments[1:]
-    method = _method_class(spec)
-    asked = _asks_for_paper(rest)
+    method = method_class(spec)
+    asked, tuned = asks_for_paper(rest), value_of("--tuned", rest)
     paper = dict(method.paper_options) if asked else {}
+    found: dict[str, Any] = {}
+    if tuned:
+        from rwf.run.tuned import read_tuned
+
+        found = read_tuned(Path(tuned), spec)["chosen"]
     values = read_options(
         {"run": RunOptions, "instead": Ask, spec.rpartition(":")[2]: method},
         rest,
         prog=f"rwf run {spec}",
         about=registry.METHODS[spec].title if spec in registry.METHODS else first_line(method),
-        defaults=paper,
+        defaults=paper | found,
     )
     dry = values.pop("dry_run")
     own = {field.name for field in dataclasses.fields(RunOptions)}
@@ -68,7 +74,8 @@ def _print_forecast(spec: str, method_options: dict[str, Any], options: RunOptio
         print(f"These are exact but for one thing: {found.proviso}.")
 
 
-def _method_class(spec: str) -> Any:
+def method_class(spec: str) -> Any:
+    """The class of a name or FILE.py:Class, if it is a method with options."""
     method = registry.resolve_method(spec)
     from rwf.parts.learner import Learner
 
@@ -77,7 +84,16 @@ def _method_class(spec: str) -> Any:
     return method
 
 
-def _asks_for_paper(arguments: list[str]) -> bool:
+def asks_for_paper(arguments: list[str]) -> bool:
     """Whether ``--protocol paper`` is given: it changes defaults, so it must be known before options are read."""
-    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
-    return "--protocol=paper" in arguments or ("--protocol", "paper") in pairs
+    return value_of("--protocol", arguments) == "paper"
+
+
+def value_of(flag: str, arguments: list[str]) -> str | None:
+    """What stands after an option, before options are read."""
+    for word, after in zip(arguments, [*arguments[1:], None], strict=True):
+        if word == flag:
+            return after
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+    return None

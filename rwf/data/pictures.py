@@ -57,6 +57,20 @@ class ArrayStore:
         return hashlib.sha256(np.ascontiguousarray(self.array[i].numpy()).tobytes()).digest()
 
 
+class PartStore:
+    """Some pictures of another store, by their positions there."""
+
+    def __init__(self, store: Store, positions: np.ndarray) -> None:
+        self.store, self.positions = store, positions
+        self.sizes = store.sizes[positions]
+
+    def picture(self, i: int, name: str) -> Tensor:
+        return self.store.picture(int(self.positions[i]), name)
+
+    def digest(self, i: int) -> bytes:
+        return self.store.digest(int(self.positions[i]))
+
+
 class Pictures:
     """One split: labels and names at once, pictures one by one when they are asked for."""
 
@@ -84,6 +98,10 @@ class Pictures:
             if self._small is not None:
                 self._small.put(i, picture)
         return picture
+
+    def part(self, positions: np.ndarray) -> tuple[list[str], np.ndarray, PartStore]:
+        """Names, labels and store of the pictures at these positions (sorted): what a smaller split is made of."""
+        return [self.names[i] for i in positions.tolist()], self.labels[positions], PartStore(self.store, positions)
 
     def manifest(self) -> bytes:
         """A hash of names, labels and sizes: changes when a picture comes, goes, moves or grows."""

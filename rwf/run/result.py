@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from rwf.files import replacing, write_json
+from rwf.files import read_json, replacing, write_json
 from rwf.metrics import Curve, accuracy, accuracy_matrix, plain, summary
 from rwf.parts.learner import Learner
+from rwf.parts.saved import CONFIG
 from rwf.run.forwards import computed, totals
 from rwf.run.record import Record
 from rwf.run.world import World
@@ -54,6 +55,7 @@ def make_result(world: World, record: Record) -> dict[str, Any]:
         "single_pass": certificate | {"replays": learner.replays, "gradient_steps": learner.gradient_steps},
         "options": learner.options(),
         "run": world.options.as_json(),
+        "tuned": read_json(record.folder / CONFIG).get("tuned"),
         "timing": {
             "learn_seconds": progress.learn_seconds,
             "evaluate_seconds": progress.evaluate_seconds,

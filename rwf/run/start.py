@@ -14,6 +14,7 @@ from rwf.parts.saved import CONFIG, STATE
 from rwf.run.build import LearnerConfig
 from rwf.run.loop import Observer, run, unobserved
 from rwf.run.result import RESULT
+from rwf.run.tuned import note
 from rwf.run.world import World
 
 ENVIRONMENT = "env.json"
@@ -33,7 +34,8 @@ def start(
         for notice in world.notices():
             print(notice)
         write_json(folder / "env.json", world.environment())
-        write_json(folder / CONFIG, {"learner": world.learner.recipe, "run": options.as_json()})
+        told = {"tuned": note(options.tuned, method)} if options.tuned else {}
+        write_json(folder / CONFIG, {"learner": world.learner.recipe, "run": options.as_json(), **told})
         return _run(world, folder, observe=observe)
 
 

@@ -19,6 +19,7 @@ from rwf.data.catalog import Catalog, open_benchmark
 from rwf.data.orders import WITH_TASKS, Blur
 from rwf.data.rows import cache_folder
 from rwf.data.stream import Stream, make_stream
+from rwf.data.validation import validation_catalog
 from rwf.errors import UserError
 from rwf.options import RunOptions
 from rwf.parts.learner import Learner
@@ -38,12 +39,11 @@ class World:
     def __init__(self, config: LearnerConfig, options: RunOptions, *, catalog: Catalog | None = None) -> None:
         steady(options.threads)
         self.options = options
-        self.catalog: Catalog = catalog or open_benchmark(
-            options.benchmark, data_dir=options.data_dir, train_list=options.train_list
-        )
-        config = replace(config, class_count=len(self.catalog.classes), task_count=options.tasks)
+        whole = catalog or open_benchmark(options.benchmark, data_dir=options.data_dir, train_list=options.train_list)
+        config = replace(config, class_count=len(whole.classes), task_count=options.tasks)
         late = LateStream()
-        told = late.told(len(self.catalog.classes), options.tasks)
+        told = late.told(len(whole.classes), options.tasks)  # also where only the first tasks are learned
+        self.catalog, options = first_tasks(whole, options) if options.validation else (whole, options)
         self.learner: Learner = make_learner(config, device=pick_device(options.device), told=told)
         order = self.learner.stream_order or options.order
         if order not in WITH_TASKS and self.learner.needs & {"boundaries", "task_classes"}:
@@ -146,6 +146,21 @@ def feature_folder(named: str, device: str) -> Path | None:
     if named == "off":
         return None
     return cache_folder() / "features" if named == "auto" else Path(named).expanduser()
+
+
+def first_tasks(catalog: Catalog, options: RunOptions) -> tuple[Catalog, RunOptions]:
+    """What to choose settings on, and the options of its stream; whatever thins or orders classes is done by then."""
+    chosen = validation_catalog(
+        catalog,
+        options.validation,
+        tasks=options.tasks,
+        class_order=options.class_order,
+        train_fraction=options.train_fraction,
+        imbalance=options.imbalance,
+        seed=options.seed,
+    )
+    plain = replace(options, tasks=options.validation, class_order="natural", train_fraction=1.0, imbalance=1.0)
+    return chosen, plain
 
 
 def steady(threads: int | None) -> None:
