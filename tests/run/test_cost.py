@@ -55,7 +55,7 @@ STEPS: dict[str, tuple[float, float]] = {  # ViT-B/16 at 224, batch 64: a traini
     "aper_adapter cached": (1.84, 0.94),
     "ease fast": (1.84, 0.94),
     "ease cached": (1.84, 0.94),
-    "inflora fast": (1.96, 0.93),
+    "inflora fast": (1.93, 0.93),
 }
 
 BARS = {  # of a training step; what is above them is explained in docs/performance.md
@@ -118,7 +118,8 @@ def test_why_three_methods_are_above_the_bar_of_their_family(prices: dict[str, P
     rows, width, depth = BATCH * 197, 768, 12
     unit = 2248071708672  # tests/vit/test_flops.py counts it by hand
     assert prices["online_lora fast"].train_f * 64 / 68 < 1.90
-    assert prices["inflora fast"].train_f - 2 * depth * rows * width**2 / unit < 1.90
+    halves = 10 / 16  # of such a sum is computed, the rest are mirror images
+    assert prices["inflora fast"].train_f - halves * 2 * depth * rows * width**2 / unit < 1.90
     alone = prices["aper_adapter cached"]
     assert prices["aper_adapter fast"].train_f - alone.train_f == pytest.approx(prices["ncm fast"].train_f, abs=1e-4)
 
