@@ -11,6 +11,7 @@ from rwf.commands.doctor import Doctor
 from rwf.commands.list import List
 from rwf.commands.new import New
 from rwf.commands.params import Params
+from rwf.commands.precision import Precision
 from rwf.commands.resume import Resume
 
 COMMANDS: dict[str, type[Any]] = {
@@ -19,6 +20,7 @@ COMMANDS: dict[str, type[Any]] = {
     "list": List,
     "params": Params,
     "bench": Bench,
+    "precision": Precision,
     "doctor": Doctor,
     "check": Check,
     "new": New,

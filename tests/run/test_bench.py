@@ -21,7 +21,7 @@ SMALL: dict[str, Any] = {
     "time_batch": 2,
     "rounds": 1,
 }
-COUNTED = "train_f predict_f evaluation_f train_forwards predict_forwards saved_mb".split()
+COUNTED = "train_f predict_f evaluation_f train_forwards predict_forwards saved_mb held_mb".split()
 TIMED = "train_time_f predict_time_f train_ms predict_ms rate_to_forward rate_to_gemm".split()
 VARIANTS = [
     ("rwf", "fast"),
@@ -63,6 +63,7 @@ def test_the_machine_is_on_the_record(rows: list[Row]) -> None:
     assert len(machine["load"]) == 2
     assert machine["rounds"] == 1
     assert machine["threads"] >= 1
+    assert machine["clock"] in ("process_time", "perf_counter")
     assert set(machine["attention_ms"]) == {f"{k} {f}" for k in ("sdpa", "explicit") for f in ("fp32", "bf16")}
     rates = "forward_ms forward_gflops forward_bf16_f gemm_gflops gemm_bf16_gflops views_per_second".split()
     assert all(machine[key] > 0 for key in [*rates, "pil_views_per_second"])

@@ -150,6 +150,17 @@ def test_what_is_kept_for_a_backward(prices: dict[str, Price]) -> None:
     assert kept["agem fast"] == pytest.approx(kept["finetune fast"], rel=1e-3), "one after the other"
 
 
+def test_what_lasts_between_steps_in_units_of_the_weights(vit_b: ViT, prices: dict[str, Price]) -> None:
+    """Adam's two moments; the average of EMA; the two Fishers and the reference of EWC++; nothing of A-GEM's."""
+    weights = 4 * 85_798_656 / 1e6
+    held = {name: prices[f"{name} fast"].held_mb / weights for name in ("finetune", "agem", "ema_der_pp", "ema_rar")}
+    assert held == pytest.approx({"finetune": 3, "agem": 3, "ema_der_pp": 4, "ema_rar": 4}, abs=0.02)
+    later = price(Case("ewc_pp"), vit_b, BATCH, tasks=2).held_mb
+    assert later == pytest.approx((3 + 4) * weights, rel=0.01)
+    assert prices["rwf fast"].held_mb == pytest.approx(weights + 3 * 4 * 3 * 612_864 / 1e6, rel=0.01)
+    assert prices["ncm fast"].held_mb == pytest.approx(weights, rel=0.01)
+
+
 @pytest.mark.parametrize("name", [name for name, entry in METHODS.items() if not entry.alias_of])
 def test_a_prediction_keeps_nothing(name: str) -> None:
     method: Any = resolve_method(name)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rwf.run.cost import Case
-from rwf.run.timing import Subject, _peak
+from rwf.run.timing import Subject, _clock, _peak
 from rwf.vit.weights import load_backbone
 
 
@@ -34,6 +34,16 @@ def test_bf16_is_for_its_act_only(subject: Subject) -> None:
     subject.acts()["train_bf16"]()
     assert subject.learner.step_count == steps + 1
     assert subject.learner.precision == "fp32"
+
+
+@pytest.mark.parametrize(("threads", "name"), [(1, "process_time"), (2, "perf_counter")])
+def test_one_thread_is_timed_by_the_processor(threads: int, name: str) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert _clock().__name__ == name
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_cases_share_the_frozen_weights_and_only_these() -> None:
