@@ -11,6 +11,7 @@ from rwf.commands.doctor import Doctor
 from rwf.commands.list import List
 from rwf.commands.new import New
 from rwf.commands.params import Params
+from rwf.commands.precision import Precision
 from rwf.commands.report import Report
 from rwf.commands.resume import Resume
 
@@ -21,6 +22,7 @@ COMMANDS: dict[str, type[Any]] = {
     "params": Params,
     "report": Report,
     "bench": Bench,
+    "precision": Precision,
     "doctor": Doctor,
     "check": Check,
     "new": New,

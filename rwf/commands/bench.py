@@ -32,6 +32,8 @@ class Bench:
     """Pictures a step that is timed."""
     rounds: int = 3
     """Times that each step is timed; medians are printed."""
+    threads: int | None = None
+    """Threads of torch; with 1 the processor's own time is taken, which fits a machine that does other things too."""
     input: bool = False
     """Only the input: pictures a second and core from stored bytes to views."""
     json: bool = False

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from rwf.errors import UserError
 from rwf.run.cost import TASKS, Case, cases, is_told_of_tasks, price
 from rwf.run.timing import UNTIMED, Row, timed
+from rwf.run.world import set_threads
 from rwf.vit.forward import ViT
 from rwf.vit.weights import load_backbone
 
@@ -22,8 +23,10 @@ def bench(
     time_backbone: str,
     time_batch: int,
     rounds: int,
+    threads: int | None = None,
 ) -> list[Row]:
     """A row for each method and variant. Only shapes count, so weights are drawn and not downloaded."""
+    set_threads(threads)
     for name, value in (("batch-size", batch_size), ("time-batch", time_batch), ("rounds", rounds)):
         if value < 1:
             raise UserError(f"--{name} is {value}: give 1 or more.")
@@ -56,6 +59,7 @@ def _counted(case: Case, vit: ViT, batch_size: int) -> Row:
         **asdict(price(case, vit, batch_size)),
         "last_train_f": None if last is None else last.train_f,
         "last_predict_f": None if last is None else last.predict_f,
+        "last_held_mb": None if last is None else last.held_mb,
         **UNTIMED,
     }
 
@@ -69,9 +73,10 @@ def markdown(rows: Sequence[Row]) -> str:
     parts = [
         f'Counted on {first["backbone"]} at batch {first["batch_size"]}, in units of one frozen forward F. "last task" '
         f"is the last of {TASKS}, for methods that are told of tasks; forwards are pictures through the backbone for "
-        "each picture; saved is what a step keeps for its backward passes, attention maps included.",
+        "each picture; saved is what a step keeps for its backward passes, attention maps included; held is what "
+        "lasts between steps (weights, moments, averages; at the last task where that is counted), pictures apart.",
         _table(
-            ["method", "variant", "step", "prediction", "last task", "forwards", "saved MB"],
+            ["method", "variant", "step", "prediction", "last task", "forwards", "saved MB", "held MB"],
             [[*_name(row), *_counts(row)] for row in rows],
         ),
     ]
@@ -84,9 +89,9 @@ def markdown(rows: Sequence[Row]) -> str:
     if machine:
         parts += [
             f"Timed on {machine['backbone']} at batch {machine['batch_size']}, medians of {machine['rounds']} rounds, "
-            f"each beside a frozen forward of its own; {machine['threads']} threads, torch {machine['torch']}, load "
-            f"{machine['load'][0]:.1f} before and {machine['load'][1]:.1f} after. The rate is that of a step's "
-            "products as a part of the frozen forward's.",
+            f"each beside a frozen forward of its own; threads {machine['threads']} ({machine['clock']}), torch "
+            f"{machine['torch']}, load {machine['load'][0]:.1f} before and {machine['load'][1]:.1f} after. The rate is "
+            "that of a step's products as a part of the frozen forward's.",
             _table(
                 ["method", "variant", "step", "prediction", "step bf16", "prediction bf16", "rate", "peak MB"],
                 [[*_name(row), *_times(row)] for row in rows],
@@ -103,7 +108,9 @@ def _name(row: Row) -> list[str]:
 def _counts(row: Row) -> list[str]:
     last = "" if row["last_train_f"] is None else f"{row['last_train_f']:.2f} / {row['last_predict_f']:.2f}"
     forwards = f"{row['train_forwards']:.3g} / {row['predict_forwards']:.3g}"
-    return [f"{row['train_f']:.2f}", f"{row['predict_f']:.2f}", last, forwards, f"{row['saved_mb']:.0f}"]
+    held = row["held_mb"] if row["last_held_mb"] is None else row["last_held_mb"]
+    memory = [f"{row['saved_mb']:.0f}", f"{held:.0f}"]
+    return [f"{row['train_f']:.2f}", f"{row['predict_f']:.2f}", last, forwards, *memory]
 
 
 def _times(row: Row) -> list[str]:

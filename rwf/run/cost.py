@@ -119,7 +119,8 @@ def brought_to_work(learner: Learner, batch_size: int, tasks: int = 1) -> Batch:
     for task, new in enumerate([names[i::tasks] for i in range(tasks)]):
         tell(learner, Boundary(task, new))
         learner.rows(new)
-        learner.learn(feed.batch(max(batch_size, 128), new))  # InfLoRA designs its branch from the first 128
+        enough = getattr(learner, "design_after", 0)  # InfLoRA designs its branch from so many
+        learner.learn(feed.batch(max(batch_size, enough), new))
     memory = getattr(learner, "memory", None)
     while memory is not None and len(memory) < memory.size and memory.seen < 4 * memory.size:
         batch = feed.batch(memory.size, names)
@@ -150,6 +151,8 @@ class Price:
     """The same for each test picture."""
     saved_mb: float
     """Most that a step keeps at once for its backward passes, weights apart (single precision, explicit attention)."""
+    held_mb: float
+    """What lasts between steps: weights, frozen ones too, moments, averages, importances; a memory's pictures apart."""
 
 
 def price(case: Case, vit: ViT, batch_size: int = 64, *, tasks: int = 1) -> Price:
@@ -177,7 +180,16 @@ def price(case: Case, vit: ViT, batch_size: int = 64, *, tasks: int = 1) -> Pric
         train_forwards=seen[1] / batch_size,
         predict_forwards=(seen[3] - seen[2]) / batch_size,
         saved_mb=saved.bytes / 1e6,
+        held_mb=_held(learner) / 1e6,
     )
+
+
+def _held(learner: Learner) -> int:
+    """Bytes of the network and of what the method's parts would write into a checkpoint."""
+    tensors = [*learner.net.parameters(), *learner.net.buffers()]
+    for _, part in learner.kept():
+        tensors += part.state()[0].values()
+    return sum(x.numel() * x.element_size() for x in tensors)
 
 
 def is_told_of_tasks(case: Case) -> bool:

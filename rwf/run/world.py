@@ -165,11 +165,16 @@ def first_tasks(catalog: Catalog, options: RunOptions) -> tuple[Catalog, RunOpti
 
 def steady(threads: int | None) -> None:
     """The settings under which the same run gives the same bits."""
+    set_threads(threads)
+    torch.use_deterministic_algorithms(True)
+
+
+def set_threads(threads: int | None) -> None:
+    """Threads of torch; its own choice for None."""
     if threads is not None:
         if threads < 1:
             raise UserError(f"threads is {threads}; give 1 or more.")
         torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True)
 
 
 def pick_device(name: str) -> str:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from rwf.errors import UserError
-from rwf.parts.subspace import DualMemory, InputMoments, energy_threshold
+from rwf.parts.subspace import DualMemory, InputMoments, energy_threshold, gram
+from rwf.vit.flops import blank, count
 from rwf.vit.lora import LoRA
 from tests.golden import golden
 from tests.pictures import tiny_vit
@@ -205,6 +206,17 @@ def test_moments_are_of_the_attention_inputs() -> None:
     for i, tokens in enumerate(seen):
         flat = tokens.flatten(0, 1)
         torch.testing.assert_close(moments.mean(i), flat.T @ flat / len(flat))
+
+
+@pytest.mark.parametrize("width", [5, 192, 193, 400])
+def test_mirror_images_are_computed_once(width: int) -> None:
+    x = torch.randn(7, width, dtype=torch.float64)
+    torch.testing.assert_close(gram(x), x.T @ x)
+
+
+def test_what_mirror_images_spare() -> None:
+    x = blank(64, 768)
+    assert count(lambda: gram(x)) == pytest.approx(10 / 16 * 2 * 64 * 768**2)
 
 
 def test_moments_do_not_lose_digits_under_autocast() -> None:
