@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -107,5 +107,5 @@ def made_ahead(
         yield images, packed.ids, packed.ready
 
 
-def _as_it_is(packed: Packed) -> Packed:
+def _as_it_is(packed: Any) -> Any:
     return packed

@@ -26,6 +26,8 @@ from rwf.vit.weights import load_backbone
 
 WIDTH, SIDE = 64, 8
 """Of the ViT that stands for the backbone: as deep, but narrow, and its pictures have one patch."""
+PLAIN: dict[str, Any] = {"device": "cpu", "precision": "fp32", "workers": 0, "feature_cache": "off"}
+"""What of the run's options changes no count."""
 FEW = {"random_features": 32}
 """Options on which no count hangs, but time does."""
 MEANINGS = {
@@ -70,9 +72,7 @@ def forecast(method: str, method_options: dict[str, Any], options: RunOptions) -
     if "random_features" in {own.name for own in fields(make_method(method, method_options))}:
         method_options = method_options | FEW
     for width in (WIDTH, real):  # some options need the real width
-        small = replace(
-            options, backbone=f"random:{width}x{backbone.depth}", image_size=SIDE, device="cpu", feature_cache="off"
-        )
+        small = replace(options, backbone=f"random:{width}x{backbone.depth}", image_size=SIDE, **PLAIN)
         try:
             world = World(learner_config(method, method_options, small), small, catalog=tiny)
         except UserError:

@@ -102,7 +102,7 @@ class Kept(Plug):
         for part in self._weights():
             plain = part.detach().cpu().contiguous()
             digest.update(f"\0{plain.dtype}\0{tuple(plain.shape)}\0".encode())
-            digest.update(plain.flatten().view(torch.uint8).numpy())
+            digest.update(plain.flatten().view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def _weights(self) -> list[Tensor]:

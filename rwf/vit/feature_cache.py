@@ -53,16 +53,18 @@ class Shards:
 
     def get(self, key: str) -> Tensor | None:
         """What was put, or None."""
-        path = self.path(key)
+        path, value = self.path(key), None
+        metadata: dict[str, str] = {}
         try:
             with safe_open(path, framework="pt") as file:  # mapped into memory
                 metadata, value = file.metadata() or {}, file.get_tensor("features")
         except FileNotFoundError:
             return None
         except (SafetensorError, OSError):
-            return self._drop(path)
-        if metadata.get("key") != key or metadata.get("sum") != digest(value):
-            return self._drop(path)
+            value = None
+        if value is None or metadata.get("key") != key or metadata.get("sum") != digest(value):
+            self._drop(path)
+            return None
         with suppress(OSError):
             os.utime(path)  # in use, so not the oldest
         return value.clone()  # in memory of its own, laid out as if it had been computed
@@ -243,4 +245,4 @@ def arithmetic(kind: str) -> tuple[str, ...]:
 def digest(x: Tensor) -> str:
     """sha256 of the numbers."""
     plain = x.detach().cpu().contiguous()
-    return hashlib.sha256(plain.flatten().view(torch.uint8).numpy()).hexdigest()
+    return hashlib.sha256(plain.flatten().view(torch.uint8).numpy().data).hexdigest()

@@ -53,11 +53,11 @@ def test_a_run_asks_about_a_test_view_once_even_without_a_cache(calm, tmp_path) 
     assert result["timing"]["forwards_computed"] == asked["learning"] + test_pictures
 
 
-@pytest.mark.parametrize("method", ["ease", "ranpac"])
-def test_warm_and_cold_are_equal(calm, tmp_path, method) -> None:
+@pytest.mark.parametrize(("method", "own"), [("ease", {}), ("ranpac", {"random_features": 50})])
+def test_warm_and_cold_are_equal(calm, tmp_path, method, own) -> None:
     folder = str(tmp_path / "features")
     for name in ("cold", "warm"):
-        start(method, {}, calm(out=tmp_path / name, feature_cache=folder))
+        start(method, own, calm(out=tmp_path / name, feature_cache=folder))
     assert contents(tmp_path / "cold") == contents(tmp_path / "warm")
     asked, computed = forwards(tmp_path / "warm")
     assert computed == 0 if method == "ranpac" else computed < 0.6 * asked

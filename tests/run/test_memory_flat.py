@@ -24,10 +24,10 @@ from rwf.run.world import World
 
 method, folder, *steps = sys.argv[1:]
 options = RunOptions(
-    benchmark="toy", backbone="random:32x2", tasks=2, batch_size=1, threads=1, anytime=0, checkpoint_every=0.5,
+    benchmark="toy", backbone="random:32x2", tasks=2, batch_size=1, threads=1, anytime=0, checkpoint_every=5,
     feature_cache=str(Path(folder) / "features"),
 )
-own = {"memory_size": 20, "replay": 4} if method == "er" else {"prompts": 4} if method == "rwf" else {}
+own = {"memory_size": 20, "replay": 4} if method == "er" else {"prompts": 4, "blocks": 1} if method == "rwf" else {}
 config = LearnerConfig(method, options.backbone, own)
 world = World(config, options, catalog=toy_catalog(200, 4))
 after = Record.after
@@ -44,10 +44,11 @@ run(world, Path(folder))
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say what a process holds")
-@pytest.mark.parametrize("method", ["rwf", "er", "ncm"])
+@pytest.mark.parametrize("method", ["rwf", "er", pytest.param("ncm", marks=pytest.mark.slow)])
 def test_memory_is_flat_in_the_length_of_the_stream(tmp_path: Path, method: str) -> None:
     command = [sys.executable, "-c", SCRIPT, method, str(tmp_path), *map(str, STEPS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     early, late = map(int, done.stdout.split()[-2:])
     assert early > 100e6
     assert late - early <= MOST
