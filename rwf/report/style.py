@@ -38,7 +38,7 @@ table.figures thead th { color: var(--quiet); font-weight: 600; font-size: .88re
 table.figures th:first-child { text-align: left; }
 table.figures tr.first > th, table.figures tr.first > td { background: var(--panel); }
 table.figures td.words, table.figures th.words { text-align: left; }
-table.figures td.long { white-space: normal; min-width: 11rem; }
+table.figures .long { white-space: normal; min-width: 11rem; }
 table.figures th:first-child { position: sticky; left: 0; background: var(--paper); }
 table.figures th[scope="row"] { font-weight: 600; }
 td.best { font-weight: 700; }
