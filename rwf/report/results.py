@@ -34,14 +34,6 @@ NOTE = (
     "picture was learned. Trained: by gradients, without the head. Memory: kept pictures and what belongs to them. "
     "Forwards: through the backbone while learning. Speed depends on the machine and on what else it did."
 )
-NAMES = {
-    "boundaries": "boundaries",
-    "task_classes": "task classes",
-    "class_count": "class count",
-    "task_count": "task count",
-    "memory": "memory",
-    "second_look": "second look",
-}
 
 
 def results_sheet(group: Group, against: str) -> Sheet:
@@ -72,7 +64,7 @@ def _number(value: Any) -> float:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    needs = [NAMES.get(need, need) for need in row.first.result.get("needs", [])]
+    needs = [need.replace("_", " ") for need in row.first.result.get("needs", [])]
     return (
         row.name,
         str(len(row.runs)),
