@@ -40,9 +40,10 @@ def results_sheet(group: Group, against: str) -> Sheet:
     """All rows of a group."""
     highest = max((f"{row.accuracy:.2f}" for row in group.rows), key=float, default="")
     lines = []
+    own = group.row(against) if group.plain else None
     for row in group.rows:
         best = frozenset({2} if f"{row.accuracy:.2f}" == highest and len(group.rows) > 1 else ())
-        lines.append(Line(_cells(row), best, row.method == against))
+        lines.append(Line(_cells(row), best, row is own))
     return Sheet(title(group), HEADS, lines)
 
 

@@ -113,6 +113,10 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--rule);
   img.map { width: 1.75rem; height: 1.75rem; }
   svg.curves { max-width: 32rem; }
   .scroll { overflow: visible; }
+  table.figures, table.figures thead th { font-size: 7.5pt; }
+  table.figures th, table.figures td { padding: .2rem .3rem; }
+  table.figures .long { min-width: 6rem; }
+  table.figures th:first-child { position: static; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """

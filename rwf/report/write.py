@@ -70,7 +70,7 @@ def reading(group: Group, against: str) -> str:
     best = ranked[0]
     text = f"Highest: {best.name} with {spread(best.mean('final_accuracy'), 2)} %"
     own = group.row(against)
-    if own is not None and own is not best:
+    if own is not None and own is not best and group.plain:
         rank = ranked.index(own) + 1
         text += f"; {own.name} with {spread(own.mean('final_accuracy'), 2)} % is number {rank} of {len(ranked)}"
     if own is None:
