@@ -12,6 +12,7 @@ from rwf.files import read_json
 from rwf.report.folder import Run
 
 RESULT, PREDICTIONS, ENVIRONMENT, ROWS = "result.json", "predictions.npz", "env.json", "rows.json"
+STUDY = "tune.json"
 NEEDED = ("method", "benchmark", "backbone", "seed", "final_accuracy")
 
 
@@ -52,6 +53,8 @@ class Gathered:
     failed: list[Mapping[str, Any]] = field(default_factory=list)
     """Rows of runs that ended with an error."""
     notes: list[str] = field(default_factory=list)
+    studies: list[Mapping[str, Any]] = field(default_factory=list)
+    """What `rwf tune` wrote; its trials are no results, as they were judged on validation pictures."""
 
 
 def gather(folders: Sequence[Path]) -> Gathered:
@@ -59,15 +62,18 @@ def gather(folders: Sequence[Path]) -> Gathered:
     if not folders:
         raise UserError("name the folders of the report: rwf report FOLDERS... [--out DIR].")
     found = Gathered()
-    row_files, results = _files(folders)
+    row_files, results, studies = _files(folders)
+    found.studies = [content for path in studies if isinstance(content := read_json(path), dict)]
+    trials = [path.parent.resolve() for path in studies]
     named: set[Path] = set()
     for path in row_files:
         for number, row in enumerate(_rows(path), 1):
             _take_row(found, path, number, row, named)
     for path in results:
-        if path.parent.resolve() not in named:
+        place = path.parent.resolve()
+        if place not in named and not any(study in place.parents for study in trials):
             found.runs.append(from_folder(path.parent))
-    if not found.runs and not found.failed:
+    if not found.runs and not found.failed and not found.studies:
         raise UserError(
             f"there is no finished run in {', '.join(map(str, folders))}: give folders that `rwf run` or "
             "`rwf experiment` wrote."
@@ -75,20 +81,21 @@ def gather(folders: Sequence[Path]) -> Gathered:
     return found
 
 
-def _files(folders: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """The rows.json and result.json at and below these paths, each once."""
+def _files(folders: Sequence[Path]) -> tuple[list[Path], list[Path], list[Path]]:
+    """The rows.json, result.json and tune.json at and below these paths, each once."""
     rows: dict[Path, Path] = {}
     results: dict[Path, Path] = {}
+    studies: dict[Path, Path] = {}
     for folder in folders:
         if folder.is_file() and folder.suffix == ".json":
             rows.setdefault(folder.resolve(), folder)
             continue
         if not folder.is_dir():
             raise UserError(f"there is no folder {folder}: give folders that `rwf run` or `rwf experiment` wrote.")
-        for target, name in ((rows, ROWS), (results, RESULT)):
+        for target, name in ((rows, ROWS), (results, RESULT), (studies, STUDY)):
             for path in sorted(folder.rglob(name)):
                 target.setdefault(path.resolve(), path)
-    return list(rows.values()), list(results.values())
+    return list(rows.values()), list(results.values()), list(studies.values())
 
 
 def _rows(path: Path) -> Iterable[Mapping[str, Any]]:

@@ -34,23 +34,16 @@ NOTE = (
     "picture was learned. Trained: by gradients, without the head. Memory: kept pictures and what belongs to them. "
     "Forwards: through the backbone while learning. Speed depends on the machine and on what else it did."
 )
-NAMES = {
-    "boundaries": "boundaries",
-    "task_classes": "task classes",
-    "class_count": "class count",
-    "task_count": "task count",
-    "memory": "memory",
-    "second_look": "second look",
-}
 
 
 def results_sheet(group: Group, against: str) -> Sheet:
     """All rows of a group."""
     highest = max((f"{row.accuracy:.2f}" for row in group.rows), key=float, default="")
     lines = []
+    own = group.row(against) if group.plain else None
     for row in group.rows:
         best = frozenset({2} if f"{row.accuracy:.2f}" == highest and len(group.rows) > 1 else ())
-        lines.append(Line(_cells(row), best, row.method == against))
+        lines.append(Line(_cells(row), best, row is own))
     return Sheet(title(group), HEADS, lines)
 
 
@@ -72,7 +65,7 @@ def _number(value: Any) -> float:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    needs = [NAMES.get(need, need) for need in row.first.result.get("needs", [])]
+    needs = [need.replace("_", " ") for need in row.first.result.get("needs", [])]
     return (
         row.name,
         str(len(row.runs)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rwf.report.colour import LINES
@@ -60,26 +60,9 @@ def scatter(points: Sequence[Point], *, x: str, y: str, title: str) -> Markup:
     places = [place(p) for p in points]
     edge = [f"{a:.1f},{b:.1f}" for a, b in (place(p) for p in front(points))]
     names = [_name(p, spot) for p, spot in zip(points, label_places(points, places), strict=True)]
-    floor = HEIGHT - BOTTOM
     return tag(
         "svg",
-        [
-            [
-                tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=h, y2=h, class_="grid"),
-                tag("text", f"{t:g}", x=LEFT - 7, y=h + 4.5, text_anchor="end"),
-            ]
-            for t in y_ticks
-            if (h := place(Point("", x_ticks[-1], t))[1])
-        ],
-        [
-            tag("text", f"{t:g}", x=place(Point("", t, y_ticks[0]))[0], y=floor + 20, text_anchor="middle")
-            for t in (x_ticks if len(x_ticks) > 3 else _finer(x_ticks))
-        ],
-        tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=floor, y2=floor, class_="axis"),
-        tag("text", x, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 6, text_anchor="middle", class_="label"),
-        tag(
-            "text", y, class_="label", text_anchor="middle", transform=f"translate(13 {HEIGHT / 2 - 12:g}) rotate(-90)"
-        ),
+        _axes(x_ticks, y_ticks, place, x, y),
         tag("polyline", points=" ".join(edge), class_="line front") if len(edge) > 1 else None,
         [_mark(p, spot) for p, spot in zip(points, places, strict=True)],
         names,
@@ -88,6 +71,27 @@ def scatter(points: Sequence[Point], *, x: str, y: str, title: str) -> Markup:
         aria_label=title,
         class_="curves scatter",
     )
+
+
+def _axes(
+    x_ticks: Sequence[float], y_ticks: Sequence[float], place: Callable[[Point], tuple[float, float]], x: str, y: str
+) -> list[Markup]:
+    """Grid, numbers, and what the axes are."""
+    floor, middle = HEIGHT - BOTTOM, f"translate(13 {HEIGHT / 2 - 12:g}) rotate(-90)"
+    drawn = []
+    for t in y_ticks:
+        h = place(Point("", x_ticks[-1], t))[1]
+        drawn.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=h, y2=h, class_="grid"))
+        drawn.append(tag("text", f"{t:g}", x=LEFT - 7, y=h + 4.5, text_anchor="end"))
+    for t in x_ticks if len(x_ticks) > 3 else _finer(x_ticks):
+        across = place(Point("", t, y_ticks[0]))[0]
+        drawn.append(tag("text", f"{t:g}", x=across, y=floor + 20, text_anchor="middle"))
+    return [
+        *drawn,
+        tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=floor, y2=floor, class_="axis"),
+        tag("text", x, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 6, text_anchor="middle", class_="label"),
+        tag("text", y, class_="label", text_anchor="middle", transform=middle),
+    ]
 
 
 def front(points: Sequence[Point]) -> list[Point]:

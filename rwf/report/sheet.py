@@ -53,7 +53,7 @@ class Sheet:
         body = [
             tag(
                 "tr",
-                tag("th", line.cells[0], scope="row"),
+                tag("th", line.cells[0], scope="row", class_="long" if len(line.cells[0]) > LONG else None),
                 [self._cell(line, i) for i in range(1, len(self.heads))],
                 class_="first" if line.first else None,
             )

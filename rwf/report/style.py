@@ -38,7 +38,7 @@ table.figures thead th { color: var(--quiet); font-weight: 600; font-size: .88re
 table.figures th:first-child { text-align: left; }
 table.figures tr.first > th, table.figures tr.first > td { background: var(--panel); }
 table.figures td.words, table.figures th.words { text-align: left; }
-table.figures td.long { white-space: normal; min-width: 11rem; }
+table.figures .long { white-space: normal; min-width: 11rem; }
 table.figures th:first-child { position: sticky; left: 0; background: var(--paper); }
 table.figures th[scope="row"] { font-weight: 600; }
 td.best { font-weight: 700; }
@@ -113,6 +113,10 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--rule);
   img.map { width: 1.75rem; height: 1.75rem; }
   svg.curves { max-width: 32rem; }
   .scroll { overflow: visible; }
+  table.figures, table.figures thead th { font-size: 7.5pt; }
+  table.figures th, table.figures td { padding: .2rem .3rem; }
+  table.figures .long { min-width: 6rem; }
+  table.figures th:first-child { position: static; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from rwf.files import make_folder, write_text
@@ -14,21 +13,13 @@ from rwf.report.groups import Group, groups
 from rwf.report.markup import Markup, page, section, tag
 from rwf.report.paired import NOTE as PAIRED
 from rwf.report.paired import paired_sheet
+from rwf.report.part import Part
 from rwf.report.results import NOTE, measured_sheet, results_csv, results_sheet, spread, title
 from rwf.report.sheet import Head, Line, Sheet
+from rwf.report.tuned import tuned_parts
 from rwf.report.versus import versus_sheets
 
 NAME = "report"
-
-
-@dataclass
-class Part:
-    """A section: its heading, what it says, its tables; figures are for the page alone."""
-
-    heading: str
-    text: list[str] = field(default_factory=list)
-    sheets: list[Sheet] = field(default_factory=list)
-    figures: list[Markup] = field(default_factory=list)
 
 
 def write_report(folders: Sequence[Path], out: Path, *, against: str = "rwf") -> str:
@@ -52,6 +43,7 @@ LEFT_OUT = "Left out"
 def all_parts(found: Gathered, made: Sequence[Group], against: str) -> list[Part]:
     """The sections in their order."""
     parts = [group_part(group, against) for group in made]
+    parts += tuned_parts(found.studies)
     beside = versus_sheets(made)
     if beside:
         parts.append(Part("Beside the paper", [versus.NOTE], beside))
@@ -78,9 +70,11 @@ def reading(group: Group, against: str) -> str:
     best = ranked[0]
     text = f"Highest: {best.name} with {spread(best.mean('final_accuracy'), 2)} %"
     own = group.row(against)
-    if own is not None and own is not best:
+    if own is not None and own is not best and group.plain:
         rank = ranked.index(own) + 1
         text += f"; {own.name} with {spread(own.mean('final_accuracy'), 2)} % is number {rank} of {len(ranked)}"
+    if own is None:
+        text += f"; there is no run of {against} to compare with"
     runs = [len(row.runs) for row in group.rows]
     count = f"{runs[0]} run{'s' if runs[0] != 1 else ''}" if len(set(runs)) == 1 else f"{min(runs)} to {max(runs)} runs"
     return f"{text}. {count} a row."

@@ -43,6 +43,18 @@ def test_one_row_contradicts_the_definitions() -> None:
     assert figure(method, benchmark) + figure(method, benchmark, "forgetting") > 100  # nor over all ten tasks
 
 
+def test_masked_and_unmasked_rows_forget_apart() -> None:
+    masked = ["l2p", "coda_prompt", "dual_prompt", "inflora", "aper_adapter", "ease"]
+    names = {p.method for p in published() if "forgetting" in p.figures} - {"rwf"}
+    of = {m: [figure(m, b, "forgetting") for b in (CIFAR, RENDITIONS)] for m in names}
+    ends = [
+        (min(values), max(values))
+        for chosen in (masked, names - set(masked))
+        for values in [[v for m in chosen for v in of[m]]]
+    ]
+    assert ends == [(4.86, 11.87), (20.40, 84.10)]
+
+
 def test_the_abstract_against_table_1() -> None:
     assert figure("dual_prompt", CIFAR) - figure("rwf", CIFAR) == pytest.approx(1.10)
     assert figure("rwf", RENDITIONS) - figure("coda_prompt", RENDITIONS) == pytest.approx(7.93)
@@ -66,7 +78,11 @@ def test_depth() -> None:
 
     assert [best(name) for name in benchmarks()] == [5, 7, 12]
     of = {(p.benchmark, p.blocks, p.placement): p.figures["final_accuracy"].mean for p in published() if p.blocks}
-    assert of[RENDITIONS, 7, "first"] - of[RENDITIONS, 12, "all"] == pytest.approx(10.10)
+    gains = {(b, k): of[b, k, "first"] - of[b, 3, "first"] for b in benchmarks() for k in (5, 7)}
+    assert max(gains.values()) == gains[SKETCH, 7] == pytest.approx(1.51)
+    assert min(gains.values()) == gains[CIFAR, 7] == pytest.approx(-0.83)
+    whole = [of[b, 12, "all"] - of[b, 3, "first"] for b in benchmarks()]
+    assert whole == pytest.approx([-12.84, -8.80, 2.31])
     assert figure("joint", SKETCH) - of[SKETCH, 12, "all"] == pytest.approx(0.14)
 
 

@@ -55,6 +55,16 @@ def test_failed_rows_are_kept_apart_and_unfinished_ones_left(tmp_path: Path) -> 
     assert len(found.runs) == 1
 
 
+def test_trials_of_a_search_are_no_results(tmp_path: Path) -> None:
+    write_run(made_run("rwf", run={"validation": 3}), tmp_path / "search" / "trials" / "lr-1")
+    (tmp_path / "search" / "tune.json").write_text('{"method": "rwf"}')
+    found = gather([tmp_path])
+    assert found.runs == []
+    assert found.studies == [{"method": "rwf"}]
+    write_run(made_run("rwf"), tmp_path / "one")
+    assert len(gather([tmp_path]).runs) == 1
+
+
 def test_a_run_without_its_guesses_still_counts(tmp_path: Path) -> None:
     folder = write_run(made_run("rwf"), tmp_path / "one")
     (folder / "predictions.npz").unlink()

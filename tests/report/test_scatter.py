@@ -14,7 +14,7 @@ from rwf.report.scatter import LETTER, Point, front, label_places, powers, scatt
 from tests.report.test_figures import drawn
 from tests.report.test_groups import measured
 
-numbers = st.tuples(st.floats(0, 200), st.floats(0, 100))
+numbers = st.tuples(st.just(0.0) | st.floats(0.001, 200), st.floats(0, 100))
 
 
 def test_the_front_is_what_nothing_cheaper_equals() -> None:

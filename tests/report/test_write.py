@@ -6,6 +6,7 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rwf.cli import main
@@ -13,6 +14,7 @@ from rwf.report.sheet import Head, Line, Sheet
 from tests.report.made import made_run, made_world, write_run
 from tests.report.test_gather import row, write_rows
 from tests.report.test_markup import check_page
+from tests.report.test_routing import a_routing
 
 METHODS = ("rwf", "coda_prompt", "finetune")
 
@@ -57,6 +59,27 @@ def test_failures_and_mixtures_are_said(tmp_path: Path, capsys: pytest.CaptureFi
     text = (tmp_path / "out" / "report.md").read_text()
     assert "rwf: it broke" in text
     assert "Traceback" not in text
+
+
+def test_maps_that_a_run_kept_are_shown(tmp_path: Path) -> None:
+    run = made_run(tasks=4)
+    folder = write_run(run, tmp_path / "one")
+    maps = a_routing()
+    (folder / "routing").mkdir()
+    about = {"ids": maps.ids, "pixels": maps.pixels.transpose(0, 3, 1, 2), "prefix": 1, "patches": 16}
+    np.savez(folder / "routing" / "pictures.npz", **about)
+    for moment, blocks in maps.maps.items():
+        np.savez(folder / "routing" / f"{moment:04d}.npz", **{f"block {b}": a for b, a in blocks.items()})
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Where RwF looks" in page
+    check_page(page)
+
+
+def test_a_method_that_is_not_there_is_said(tmp_path: Path) -> None:
+    made_world(tmp_path, ("ncm", "slda"), 1)
+    assert main(["report", str(tmp_path), "--out", str(tmp_path), "--against", "joint"]) == 0
+    assert "there is no run of joint to compare with" in (tmp_path / "report.md").read_text()
 
 
 def test_nothing_to_report_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
