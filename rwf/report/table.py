@@ -29,7 +29,7 @@ class Column:
 COLUMNS = (
     Column("final accuracy", "%", lambda run: run.result["final_accuracy"], 1, best=True),
     Column("forgetting", "points", lambda run: run.result["forgetting"], 1),
-    Column("trained", "% of the ViT", lambda run: run.result["trainable_percent"], 2),
+    Column("trained", "% of ViT", lambda run: run.result["trainable_percent"], 2),
     Column("forwards", "an image", lambda run: run.result["forwards_per_image"], 2),
     Column("learned", "images/s", lambda run: run.result["timing"]["learned_images_per_second"], 0),
 )

@@ -56,7 +56,8 @@ def test_the_page_and_the_terminal_have_the_same_figures() -> None:
     assert {len(line) for line in lines} == {len(lines[0])}
     assert len(lines[0]) <= 80
     best = [cell.text for cell in table.iter("td") if cell.get("class") == "best"]
-    assert best == [f"{max(run.result['final_accuracy'] for run in made):.1f}"]
+    finals = [f"{run.result['final_accuracy']:.1f}" for run in made]
+    assert best == [max(finals, key=float)] * finals.count(max(finals, key=float))
     assert cost(made) == "Counted: 12.00 TFLOP of products for learning and answering together."
     assert cost([made[0], made_run("gdumb")]).endswith("together, without gdumb.")
     assert cost(runs()) == ""
