@@ -177,7 +177,7 @@ def best(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 def edge(rate: str | None, rows: list[dict[str, Any]], chosen: dict[str, Any] | None) -> str | None:
     """Whether the chosen rate is the lowest or the highest that was tried: then a better one may lie beyond."""
-    if chosen is None or rate not in chosen:
+    if chosen is None or rate is None or rate not in chosen:
         return None
     tried = {row["options"][rate] for row in rows}
     if len(tried) < 2 or min(tried) < chosen[rate] < max(tried):

@@ -37,7 +37,7 @@ def guarded(counts: list[int]) -> Catalog:
 
 def handed_out(catalog: Catalog, tasks: int, order: str, seed: int) -> tuple[list[int], list[int], list[list[str]]]:
     """Ids of the whole benchmark's training pictures that are learned, those that are asked, and the tasks."""
-    stream = make_stream(catalog, viewer=viewer(), tasks=tasks, order=order, batch_size=7, seed=seed)
+    stream = make_stream(catalog, viewer=viewer(), tasks=tasks, order=order, batch_size=1, seed=seed)
     batches = [item for item in stream.items() if isinstance(item, Batch)]
     learned = [number_of(image) for batch in batches for image in batch.images]
     asked = [number_of(image) for batch in stream.test_batches(stream.classes, 9) for image in batch.images]

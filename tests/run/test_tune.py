@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import rwf.run.start
 import rwf.run.world
 from rwf import cli
 from rwf.data.catalog import Catalog
