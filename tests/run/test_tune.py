@@ -200,6 +200,13 @@ def test_a_run_uses_what_was_found_and_carries_the_whole_search(world, run, tmp_
     assert result["run"]["validation"] == 0
 
 
+def test_a_study_that_cannot_be_kept(world, run, tmp_path) -> None:
+    for url in (f"sqlite:///{tmp_path}/nowhere/study.db", "no-such-thing://host/name"):
+        with pytest.raises(UserError, match="the study cannot be kept") as refused:
+            tune("linear_probe", {}, run, TuneOptions(lr=(1e-3,), storage=url))
+        assert str(refused.value).endswith("give another --storage.")
+
+
 # -- what is tried -----------------------------------------------------------------------------------------------------
 
 
