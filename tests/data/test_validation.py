@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,8 +25,6 @@ class Forbidden(ArrayStore):
 
     def picture(self, i, name):
         raise AssertionError(f"test picture {i} was asked for")
-
-    digest = picture
 
 
 def guarded(counts: list[int]) -> Catalog:
@@ -58,7 +57,7 @@ def test_nothing_is_ever_handed_out_that_comes_later_or_is_for_testing(
     catalog = guarded(counts)
     tasks = data.draw(st.integers(1, len(counts)))
     first = data.draw(st.integers(1, tasks))
-    same = {"tasks": tasks, "class_order": class_order, "imbalance": imbalance, "seed": seed}
+    same: dict[str, Any] = {"tasks": tasks, "class_order": class_order, "imbalance": imbalance, "seed": seed}
     whole = make_stream(catalog, viewer=viewer(), **same)
     try:
         part = validation_catalog(catalog, first, **same)

@@ -84,7 +84,8 @@ def bound(name: str, vit: ViT, *, tasks: int = 2, **options: Any) -> Learner:
 
 def numbers_of(method: Any) -> dict[str, type]:
     """Its options that are numbers, each with its type."""
-    hints, out = typing.get_type_hints(method), {}
+    hints = typing.get_type_hints(method)
+    out: dict[str, type] = {}
     for option in dataclasses.fields(method):
         kinds = typing.get_args(hints[option.name]) or (hints[option.name],)
         if option.init and (int in kinds or float in kinds):
@@ -94,7 +95,8 @@ def numbers_of(method: Any) -> dict[str, type]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_number_that_cannot_be_is_one_sentence(name: str, vit: ViT) -> None:
-    taken, sentences = [], {}
+    taken: list[tuple[str, float]] = []
+    sentences: dict[str, str] = {}
     for option, kind in numbers_of(resolve_method(name)).items():
         for value in (-1,) if kind is int else (-1.0, float("nan"), float("inf")):
             try:
