@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from rwf import registry
+from rwf import cli, registry
 from rwf.errors import UserError
 
 
@@ -21,6 +22,16 @@ def test_every_registered_method_can_be_loaded_and_says_what_it_is(name: str) ->
 @pytest.mark.parametrize("name", sorted(registry.METHODS))
 def test_the_needs_on_the_list_are_those_of_the_method(name: str) -> None:
     assert registry.METHODS[name].needs == tuple(sorted(registry.resolve_method(name)().needs))
+
+
+def test_the_list_for_programs_has_the_keys_that_they_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list", "methods", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 26
+    for row in rows:
+        assert {"name", "paper", "needs", "trainable_percent"} <= row.keys()
+        assert row["paper"] or row["name"] in ("joint", "finetune", "linear_probe")
+        assert 0 <= row["trainable_percent"] <= 100
 
 
 def test_a_close_name_is_suggested_and_a_far_one_answered_with_the_list() -> None:

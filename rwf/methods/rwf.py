@@ -1,7 +1,8 @@
 """Routing without Forgetting: in the first blocks, learned queries retrieve prompts from the picture's own tokens.
 
-Paper: Masano, Bellitto, Goswami, van de Weijer, Spampinato, "Routing without Forgetting". No public code was found;
-what the paper leaves open is a named option here (docs/routing.md says which reading is the default, and why).
+Paper: Masano, Bellitto, Goswami, van de Weijer, Spampinato, "Routing without Forgetting". Official repository: none
+was found, so no licence. Differs: what the paper leaves open is a named option here (docs/routing.md says which reading
+is the default, and why); mask, head and rates are those that need no boundaries, ``--protocol paper`` restores the row.
 """
 
 from __future__ import annotations

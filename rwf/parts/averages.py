@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from rwf.data.batch import Batch
 from rwf.errors import UserError
-from rwf.parts.gradient import GradientLearner
+from rwf.parts.learner import Learner
 from rwf.parts.shadow import follow
+
+if TYPE_CHECKING:
+    from rwf.parts.gradient import GradientLearner as Base
+else:  # a dataclass repeats the defaults of its base, and would undo what the method it goes before has made of them
+    Base = Learner
 
 
 class WeightAverage:
@@ -70,7 +75,7 @@ def _exchange(parameters: Mapping[str, Tensor], average: Mapping[str, Tensor]) -
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Averaged(GradientLearner):
+class Averaged(Base):
     """Written before any gradient method (``class Mine(Averaged, DERpp)``): an average of its weights answers.
 
     What is learned stays as it was, bit for bit; training never reads the average.

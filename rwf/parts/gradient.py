@@ -15,6 +15,7 @@ from rwf.parts.head import Head, HeadKind, HeadStart
 from rwf.parts.learner import Learner
 from rwf.parts.masks import ClassMask, MaskKind, masked_cross_entropy
 from rwf.parts.optim import NamedOptimizer, OptimizerKind
+from rwf.parts.settings import not_negative
 from rwf.vit.sockets import Plug
 
 
@@ -75,10 +76,14 @@ class GradientLearner(Learner):
         return self
 
     def _check_numbers(self) -> None:
-        for name, low in (("lr", 0.0), ("head_lr", 0.0), ("clip", 0.0), ("weight_decay", 0.0), ("head_scale", 0.0)):
-            value = getattr(self, name)
-            if value is not None and not low <= value < float("inf"):
-                raise UserError(f"{name} is {value}; give a finite number that is not negative.")
+        not_negative(
+            lr=self.lr,
+            head_lr=0.0 if self.head_lr is None else self.head_lr,
+            clip=self.clip,
+            weight_decay=self.weight_decay,
+        )
+        if not 0 < self.head_scale < float("inf"):
+            raise UserError(f"head_scale is {self.head_scale}: scores are multiplied by it; give a number above 0.")
         if self.window < 1:
             raise UserError(f"window is {self.window}; give a number of pictures, 1 or more.")
 

@@ -14,6 +14,7 @@ from torch.nn import functional
 from rwf.data.batch import Batch
 from rwf.errors import UserError
 from rwf.parts.memory import Item, Memory, Replay
+from rwf.parts.settings import not_negative
 from rwf.parts.shadow import follow
 
 
@@ -26,6 +27,7 @@ class PlateauDetector:
     def __init__(self, *, mean_threshold: float, variance_threshold: float, window: int = 5) -> None:
         if window < 1:
             raise UserError(f"a loss window of {window} holds nothing; give 1 or more.")
+        not_negative(mean_threshold=mean_threshold, variance_threshold=variance_threshold)
         self.mean_threshold, self.variance_threshold = mean_threshold, variance_threshold
         self.losses: deque[float] = deque(maxlen=window)
         self.mean, self.variance = 0.0, 0.0

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from optuna.exceptions import StorageInternalError
+
 from rwf.errors import UserError
 from rwf.files import FolderLock, make_folder, read_json, write_json
 from rwf.options import RunOptions
@@ -80,6 +82,12 @@ def tune(method: str, fixed: dict[str, Any], run: RunOptions, options: TuneOptio
                 go_on(search, study, path)
             except Stopped as stopped:
                 raise Stopped(f"stopped; the same command goes on with what is in {search.folder}.") from stopped
+            except StorageInternalError as error:
+                said = str(error).splitlines()[0].rstrip(".")
+                raise UserError(
+                    f"the study in {study.place} cannot be written ({said}): mend that and give the same command; what "
+                    "was run is not lost."
+                ) from error
             found = content(search, study)
     if found["chosen"] is None:
         raise UserError(f"none of the settings could be run; the first one: {found['rows'][0]['error']}")
@@ -177,7 +185,7 @@ def best(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 def edge(rate: str | None, rows: list[dict[str, Any]], chosen: dict[str, Any] | None) -> str | None:
     """Whether the chosen rate is the lowest or the highest that was tried: then a better one may lie beyond."""
-    if chosen is None or rate not in chosen:
+    if chosen is None or rate is None or rate not in chosen:
         return None
     tried = {row["options"][rate] for row in rows}
     if len(tried) < 2 or min(tried) < chosen[rate] < max(tried):

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +83,10 @@ def carry_out_all(runs: Sequence[Planned], jobs: int) -> Iterator[Ended]:
         try:
             for future in as_completed(futures):
                 yield future.result()
+        except BrokenProcessPool as error:
+            raise UserError(
+                "a run was killed from outside, perhaps for want of memory: give the same command with fewer --jobs."
+            ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -90,4 +95,9 @@ def _follow_parent() -> None:
     """A worker whose parent was killed ends too, and gives its folder free."""
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import optuna
+from optuna.exceptions import StorageInternalError
 from optuna.trial import Trial, TrialState, create_trial
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
@@ -39,7 +40,7 @@ class Study:
             self.optuna = optuna.create_study(
                 storage=self.storage, study_name=name, direction="maximize", load_if_exists=True
             )
-        except (SQLAlchemyError, ImportError) as error:
+        except (SQLAlchemyError, StorageInternalError, ImportError, RuntimeError) as error:
             said = str(error).splitlines()[0].rstrip(".")
             where = folder / FILE if storage is None else "the database of --storage"
             raise UserError(f"the study cannot be kept in {where} ({said}): give another --storage.") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,8 +26,6 @@ class Forbidden(ArrayStore):
     def picture(self, i, name):
         raise AssertionError(f"test picture {i} was asked for")
 
-    digest = picture
-
 
 def guarded(counts: list[int]) -> Catalog:
     """A catalog whose test pictures cannot be touched."""
@@ -37,7 +36,7 @@ def guarded(counts: list[int]) -> Catalog:
 
 def handed_out(catalog: Catalog, tasks: int, order: str, seed: int) -> tuple[list[int], list[int], list[list[str]]]:
     """Ids of the whole benchmark's training pictures that are learned, those that are asked, and the tasks."""
-    stream = make_stream(catalog, viewer=viewer(), tasks=tasks, order=order, batch_size=7, seed=seed)
+    stream = make_stream(catalog, viewer=viewer(), tasks=tasks, order=order, batch_size=1, seed=seed)
     batches = [item for item in stream.items() if isinstance(item, Batch)]
     learned = [number_of(image) for batch in batches for image in batch.images]
     asked = [number_of(image) for batch in stream.test_batches(stream.classes, 9) for image in batch.images]
@@ -58,7 +57,7 @@ def test_nothing_is_ever_handed_out_that_comes_later_or_is_for_testing(
     catalog = guarded(counts)
     tasks = data.draw(st.integers(1, len(counts)))
     first = data.draw(st.integers(1, tasks))
-    same = {"tasks": tasks, "class_order": class_order, "imbalance": imbalance, "seed": seed}
+    same: dict[str, Any] = {"tasks": tasks, "class_order": class_order, "imbalance": imbalance, "seed": seed}
     whole = make_stream(catalog, viewer=viewer(), **same)
     try:
         part = validation_catalog(catalog, first, **same)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rwf.report.tuning import chart, tuning
 
 
 def search(means: list[float | None], **more) -> dict:
     """What tune.json holds of rates 1e-4, 1e-3, ... with these means; None for one that failed."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for i, mean in enumerate(means):
-        row = {"options": {"lr": 10.0 ** (i - 4)}, "image_forwards": 100, "chosen": mean == max(m or 0 for m in means)}
+        row: dict[str, Any] = {
+            "options": {"lr": 10.0 ** (i - 4)},
+            "image_forwards": 100,
+            "chosen": mean == max(m or 0 for m in means),
+        }
         rows.append(row | ({"error": "the loss became nan."} if mean is None else {"accuracy": [mean], "mean": mean}))
     budget = {"trials": len(rows), "trials_left": 0, "runs": len(rows), "image_forwards": 100 * len(rows)}
-    whole = {"method": "rwf", "benchmark": "b", "rate": "lr", "seeds": [0], "tuned_on": "tasks 1 to 3 of 10"}
+    whole: dict[str, Any] = {
+        "method": "rwf",
+        "benchmark": "b",
+        "rate": "lr",
+        "seeds": [0],
+        "tuned_on": "tasks 1 to 3 of 10",
+    }
     return whole | {"rows": rows, "budget": budget, "edge": None} | more
 
 

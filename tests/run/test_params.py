@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from rwf import cli
 from rwf.registry import METHODS
 from rwf.run.params import TASKS, rows, shallow_copy, table
 from rwf.vit.weights import load_backbone
@@ -89,6 +91,15 @@ def test_vit_b16_beside_table_4() -> None:
     assert found["finetune", "default"]["per_task"] == 85_798_656
     for (method, _), row in found.items():
         assert METHODS[method].trainable_percent == pytest.approx(defaults_percent(found, method), abs=5e-4), row
+
+
+def test_json_has_the_keys_that_other_tools_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["params", "--backbone", "random:32x3", "--classes", "12", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["method"] for row in found} == {name for name, entry in METHODS.items() if not entry.alias_of}
+    for row in found:
+        assert {"method", "variant", "per_task", "ever", "stored", "percent", "paper_percent"} <= row.keys()
+        assert ("reading" in row) == (row["method"] == "rwf")
 
 
 def defaults_percent(found: dict[tuple[str, str], dict[str, Any]], method: str) -> float:

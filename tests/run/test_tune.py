@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import rwf.run.start
 import rwf.run.world
 from rwf import cli
 from rwf.data.catalog import Catalog
+from rwf.data.pictures import ArrayStore
 from rwf.errors import UserError
 from rwf.options import RunOptions
 from rwf.run import tune_runs
@@ -31,7 +34,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Catalog:
     catalog = toy_catalog(10, 4)
     learnable = set(np.flatnonzero(catalog.train.labels < 6).tolist())
 
-    class Watched(type(catalog.train.store)):  # type: ignore[misc]
+    class Watched(ArrayStore):
         def picture(self, i, name):
             assert name.startswith("train"), f"{name} was asked for"
             assert i in learnable, f"{name} is of a later task"
@@ -78,7 +81,7 @@ def test_it_tries_rates_on_the_first_tasks_and_keeps_the_whole_curve(world, run,
 def test_a_later_task_is_seen_only_where_it_is_said(world, run) -> None:
     with pytest.raises(AssertionError, match="later task"):
         tune("linear_probe", {}, run, TuneOptions(lr=(1e-3,), tune_on="all"))
-    world.train.store = type(world.train.store).__mro__[1](world.train.store.array)
+    world.train.store = ArrayStore(world.train.store.array)
     found = tune("linear_probe", {}, replace(run, out=run.out / "all"), TuneOptions(lr=(1e-3,), tune_on="all"))
     assert found["looks_ahead"]
     assert found["tuned_on"] == "tasks 1 to 5 of 5: all, which looks ahead"
@@ -86,7 +89,7 @@ def test_a_later_task_is_seen_only_where_it_is_said(world, run) -> None:
 
 def test_methods_hear_of_the_whole_stream_what_they_may_know(world, run) -> None:
     """A pool that is shared out among ten tasks must be tuned as such."""
-    seen = []
+    seen: list[Any] = []
     init = rwf.run.world.make_learner
 
     def spy(config, **more):
@@ -126,8 +129,14 @@ def test_broken_off_it_goes_on_and_repeats_nothing(world, run, sampler, monkeypa
         with pytest.raises(Broken):
             tune("linear_probe", {}, broken, options)
     assert kept(broken.out)["budget"]["trials"] == 1
-    begun, going_on = [], tune_runs.start
-    monkeypatch.setattr(tune_runs, "start", lambda *args: begun.append(args) or going_on(*args))
+    begun: list[Any] = []
+    begin = tune_runs.start
+
+    def counted(*given):
+        begun.append(given)
+        return begin(*given)
+
+    monkeypatch.setattr(tune_runs, "start", counted)
     tune("linear_probe", {}, broken, options)
     assert len(begun) == 1  # the first run is kept, the second resumed
     assert [(row["options"], row["accuracy"]) for row in kept(broken.out)["rows"]] == [
@@ -183,7 +192,7 @@ def test_the_command_prints_a_table_and_the_curve(folder, run, capsys) -> None:
 
 def test_a_run_uses_what_was_found_and_carries_the_whole_search(world, run, tmp_path, monkeypatch) -> None:
     found = tune("linear_probe", {}, run, TuneOptions(lr=(1e-3, 1e-2)))
-    started = []
+    started: list[Any] = []
     monkeypatch.setattr(rwf.run.start, "start", lambda *given: started.append(given) or {})
     monkeypatch.setattr("rwf.commands.run.print_result", lambda _: None)
     line = ["run", "linear_probe", "--benchmark", "toy", "--tuned", str(run.out)]
@@ -197,6 +206,13 @@ def test_a_run_uses_what_was_found_and_carries_the_whole_search(world, run, tmp_
     assert result["tuned"]["rows"] == found["rows"]
     assert result["tuned"]["tuned_on"] == "tasks 1 to 3 of 5"
     assert result["run"]["validation"] == 0
+
+
+def test_a_study_that_cannot_be_kept(world, run, tmp_path) -> None:
+    for url in (f"sqlite:///{tmp_path}/nowhere/study.db", "no-such-thing://host/name"):
+        with pytest.raises(UserError, match="the study cannot be kept") as refused:
+            tune("linear_probe", {}, run, TuneOptions(lr=(1e-3,), storage=url))
+        assert str(refused.value).endswith("give another --storage.")
 
 
 # -- what is tried -----------------------------------------------------------------------------------------------------
