@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type
 
 from rwf.errors import UserError
 
-_LEAST = {"tasks": 1, "batch_size": 1, "image_size": 1, "threads": 1, "anytime": 0, "checkpoint_every": 0}
+_LEAST = {"tasks": 1, "batch_size": 1, "image_size": 1, "detail": 1, "threads": 1, "anytime": 0, "checkpoint_every": 0}
 _LEAST |= {"blurry_n": 0, "blurry_m": 0, "imbalance": 1}
 _PATHS = ("out", "data_dir", "train_list")
 
@@ -49,6 +49,8 @@ class RunOptions:
     """How many times the largest training class exceeds the smallest; above 1 the classes are long-tailed."""
     batch_size: int = 64
     """Pictures a step."""
+    detail: int | None = None
+    """Shrink each picture to so many pixels on its shorter side and enlarge it again; as it is if not given."""
     image_size: int | None = None
     """Side of the network's input; the backbone's own if not given."""
     normalize: Literal["weights", "none"] = "weights"

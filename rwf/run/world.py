@@ -11,6 +11,7 @@ import torch
 
 from rwf import __version__
 from rwf.data.catalog import Catalog, open_benchmark
+from rwf.data.detail import with_detail
 from rwf.data.orders import WITH_TASKS, Blur
 from rwf.data.stream import Stream, make_stream
 from rwf.errors import UserError
@@ -32,6 +33,8 @@ class World:
         self.catalog: Catalog = open_benchmark(
             options.benchmark, data_dir=options.data_dir, train_list=options.train_list
         )
+        if options.detail is not None:
+            self.catalog = with_detail(self.catalog, options.detail)
         config = replace(config, class_count=len(self.catalog.classes), task_count=options.tasks)
         late = LateStream()
         told = late.told(len(self.catalog.classes), options.tasks)
