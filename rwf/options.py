@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type
 
 from rwf.errors import UserError
 
-_LEAST = {"tasks": 1, "batch_size": 1, "image_size": 1, "detail": 1, "threads": 1, "anytime": 0, "checkpoint_every": 0}
+_LEAST = {"tasks": 1, "batch_size": 1, "image_size": 1, "threads": 1, "anytime": 0, "checkpoint_every": 0}
 _LEAST |= {"blurry_n": 0, "blurry_m": 0, "imbalance": 1}
 _PATHS = ("out", "data_dir", "train_list")
 

@@ -10,10 +10,13 @@ from torchvision.transforms.v2 import functional
 
 from rwf.data.catalog import Catalog
 from rwf.data.pictures import Pictures
+from rwf.errors import UserError
 
 
 def with_detail(catalog: Catalog, side: int) -> Catalog:
     """The same catalog, every picture with the details of one whose shorter side has ``side`` pixels."""
+    if side < 1:
+        raise UserError(f"--detail is {side}: give a number of pixels, 1 or more.")
     train, test = (Pictures(p.names, p.labels, Shrunk(p, side)) for p in (catalog.train, catalog.test))
     return replace(catalog, train=train, test=test)
 

@@ -68,7 +68,8 @@ class Cluster:
             raise UserError("ray is not installed: pip install 'rwf[ray]', or leave out --ray.") from error
         self.ray, self.threads = ray, threads
         try:
-            ray.init(**(LOCAL if address == "local" else {"address": address}), log_to_driver=False)
+            where = LOCAL if address == "local" else {"address": address}
+            ray.init(**where, log_to_driver=False, logging_level="error")
         except (ConnectionError, RuntimeError, ValueError) as error:
             why = str(error).partition("\n")[0]
             raise UserError(f"no Ray cluster answers at {address!r} ({why}): give its address, or local.") from error
@@ -99,6 +100,7 @@ LOCAL: dict[str, Any] = {
     "include_dashboard": False,
     "_node_ip_address": "127.0.0.1",
     "object_store_memory": 100_000_000,
+    "_system_config": {"worker_niceness": 0},  # as without Ray
 }
 """Ray on this machine: nothing listens outside of it, and nothing large is ever passed."""
 

@@ -33,8 +33,6 @@ class World:
         self.catalog: Catalog = open_benchmark(
             options.benchmark, data_dir=options.data_dir, train_list=options.train_list
         )
-        if options.detail is not None:
-            self.catalog = with_detail(self.catalog, options.detail)
         config = replace(config, class_count=len(self.catalog.classes), task_count=options.tasks)
         late = LateStream()
         told = late.told(len(self.catalog.classes), options.tasks)
@@ -45,6 +43,8 @@ class World:
                 f"{config.method} with these options needs task boundaries, which a stream in order {order} does not "
                 "have: choose order split, or a mask without tasks (batch, window, seen)."
             )
+        if options.detail is not None:
+            self.catalog = with_detail(self.catalog, options.detail)
         self.stream: Stream = make_stream(
             self.catalog,
             viewer=self.learner.viewer,

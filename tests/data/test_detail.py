@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from rwf.data.detail import shrunk, with_detail
+from rwf.errors import UserError
 from rwf.run.toy import toy_catalog
 
 
@@ -25,4 +27,6 @@ def test_only_the_pictures_of_a_catalog_change() -> None:
     assert coarse.fingerprint == catalog.fingerprint
     assert coarse.train.labels.tolist() == catalog.train.labels.tolist()
     assert torch.equal(coarse.test.picture(3), shrunk(catalog.test.picture(3), 4))
+    with pytest.raises(UserError, match="--detail is 0"):
+        with_detail(catalog, 0)
     assert not torch.equal(coarse.test.picture(3), catalog.test.picture(3))

@@ -185,7 +185,7 @@ def test_a_queue_that_is_killed_takes_its_runs_with_it_and_they_are_saved(asked,
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray, an optional extra, is not installed")
 def test_ray_ends_with_the_same_rows(asked, here, tmp_path) -> None:
-    changes = CHANGES | {"methods": ("ncm", "rwf")}
+    changes = CHANGES | {"methods": ("rwf",)}
     one = here("table1", asked(**changes, out=tmp_path / "one"))
     other, table = carry_out("table1", asked(**changes, out=tmp_path / "ray", ray="local"))
     assert what_counts(other) == what_counts(one)
