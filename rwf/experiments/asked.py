@@ -21,8 +21,8 @@ class Asked:
     """Seeds of order, views and initial weights; each is a run of every cell."""
     lr: tuple[float, ...] = ()
     """Learning rates, each a cell of its own; the method's own if not given."""
-    settings: Path | None = None
-    """A JSON file of options by method, {"rwf": {"lr": 0.002}}, that take the place of the defaults."""
+    settings: tuple[Path, ...] = ()
+    """What takes the place of defaults: folders of rwf tune, or JSON files of options by method."""
     protocol: Literal["own", "paper"] = "own"
     """paper: each method's settings in the paper's tables; what is given here or by the experiment wins."""
     tasks: int = 10

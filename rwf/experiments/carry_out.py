@@ -129,6 +129,7 @@ def _work_off(asked: Asked, jobs: Sequence[Job], threads: int, ended: Callable[[
 
 def _shown(ask: Ask) -> dict[str, Any]:
     values = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(ask.asked).items()}
+    del values["settings"]  # their content is kept
     return values | {"backbone": ask.backbone, "settings": ask.settings}
 
 

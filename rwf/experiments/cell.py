@@ -20,6 +20,8 @@ from rwf.vit.weights import load_backbone
 EMBEDDED = {"split-renditions": "vit_nano_patch8_64.renditions", "split-digits": "vit_nano_patch8_64.renditions"}
 """The backbone that belongs to a benchmark that comes with the package."""
 RUN_NAMES = frozenset(own.name for own in fields(RunOptions))
+TUNED = "tuned"
+"""The option of a run that puts the search for its settings beside its result, where runs have it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +47,9 @@ class Ask:
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
-        for name in ("seeds",):
-            if not getattr(asked, name):
-                raise UserError(f"--{name} names none: give one number or more.")
-        self.settings = _settings(asked.settings)
+        if not asked.seeds:
+            raise UserError("--seeds names none: give one number or more.")
+        self.settings = settings_of(asked.settings)
         self.backbone = asked.backbone or EMBEDDED.get(asked.benchmark, RunOptions.backbone)
 
     @cached_property
@@ -85,6 +86,8 @@ class Ask:
         settled = self.settled(like or method)
         options = {name: value for name, value in settled.items() if name in _options(method)}
         changes = {name: value for name, value in settled.items() if name in RUN_NAMES}
+        if like not in ("", method):
+            changes.pop(TUNED, None)  # the search was another method's
         rate = _rate(method)
         for lr in (self.asked.lr if rate else ()) or (None,):
             rates = {} if lr is None or rate is None else {rate: lr}
@@ -134,14 +137,18 @@ def _rate(method: str) -> str | None:
     return next((name for name in (("head_lr", "lr") if only_head else ("lr",)) if name in names), None)
 
 
-def _settings(path: Path | None) -> dict[str, dict[str, Any]]:
-    if path is None:
-        return {}
-    content = read_json(path)
-    if not isinstance(content, dict) or not all(isinstance(value, dict) for value in content.values()):
-        raise UserError(f"{path} is not a table of options by method: write " + '{"rwf": {"lr": 0.002}}.')
-    for method, options in content.items():
-        wrong = sorted(options.keys() - _options(method) - RUN_NAMES)
-        if wrong:
-            raise UserError(f"{path} sets {wrong[0]} for {method}, which it has not: `rwf run {method} --help`.")
-    return content
+def settings_of(paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """Options by method: what a search chose (a run then carries the search), or what a file says."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        content = read_json(path / "tune.json" if path.is_dir() else path)
+        if path.is_dir() and isinstance(content, dict) and content.get("chosen"):
+            content = {content["method"]: content["chosen"] | ({TUNED: str(path)} if TUNED in RUN_NAMES else {})}
+        if not isinstance(content, dict) or not all(isinstance(value, dict) for value in content.values()):
+            raise UserError(f"{path} is not a table of options by method: write " + '{"rwf": {"lr": 0.002}}.')
+        for method, options in content.items():
+            wrong = sorted(options.keys() - _options(method) - RUN_NAMES)
+            if wrong:
+                raise UserError(f"{path} sets {wrong[0]} for {method}, which it has not: `rwf run {method} --help`.")
+            found[method] = found.get(method, {}) | options
+    return found

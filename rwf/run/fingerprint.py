@@ -13,7 +13,7 @@ from rwf.options import RunOptions
 from rwf.registry import resolve_method
 from rwf.run.build import make_method
 
-PLACES = ("out", "data_dir", "threads", "checkpoint_every")
+PLACES = "out data_dir threads checkpoint_every workers feature_cache feature_cache_gb".split()
 """Options that say where and how fast a run is made, not what comes out."""
 
 

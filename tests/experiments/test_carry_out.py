@@ -130,7 +130,7 @@ def settings(tmp_path: Path, spec: str, pause: float) -> Path:
 def test_a_queue_that_is_broken_off_saves_its_runs_and_goes_on_to_the_same_rows(
     asked, here, slow, tmp_path, monkeypatch
 ) -> None:
-    options = {"methods": (slow,), "settings": settings(tmp_path, slow, 0.3)}
+    options = {"methods": (slow,), "settings": (settings(tmp_path, slow, 0.3),)}
     look = queue.pictures_learned
 
     def interrupt(folder: Path) -> int:
@@ -157,10 +157,10 @@ def test_a_queue_that_is_broken_off_saves_its_runs_and_goes_on_to_the_same_rows(
 
 @pytest.mark.slow
 def test_a_queue_that_is_killed_takes_its_runs_with_it_and_they_are_saved(asked, here, slow, folder, tmp_path) -> None:
-    options = {"methods": (slow,), "settings": settings(tmp_path, slow, 1.0)}
+    options = {"methods": (slow,), "settings": (settings(tmp_path, slow, 1.0),)}
     line = ["experiment", "table1", "--benchmark", f"folder:{folder}", "--backbone", "random:32x4", "--seeds", "0"]
     line += ["--tasks", "2", "--batch-size", "8", "--threads", "1", "--anytime", "0", "--out", str(tmp_path / "out")]
-    line += ["--methods", slow, "--settings", str(options["settings"])]
+    line += ["--methods", slow, "--settings", str(options["settings"][0])]
     command = subprocess.Popen([sys.executable, "-m", "rwf.cli", *line], cwd=ROOT, stderr=subprocess.DEVNULL)
     runs, deadline = tmp_path / "out" / "runs", time.monotonic() + 120
     while not any(queue.pictures_learned(run) >= 8 for run in runs.glob("*")):

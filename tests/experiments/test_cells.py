@@ -57,15 +57,20 @@ def test_the_protocol_of_the_paper_then_the_settings_then_the_experiment(tmp_pat
     assert (cell.run.normalize, cell.run.test_view) == ("weights", "cut")
     path = tmp_path / "settings.json"
     path.write_text(json.dumps({"rwf": {"lr": 0.5, "mask": "batch"}}))
-    cells = of("masks", methods=("rwf",), seeds=(0,), protocol="paper", settings=path)
+    cells = of("masks", methods=("rwf",), seeds=(0,), protocol="paper", settings=(path,))
     assert [cell.options["lr"] for cell in cells] == [0.5] * 4
     assert [cell.options["mask"] for cell in cells] == ["none", "task", "batch", "window"]
     path.write_text(json.dumps({"rwf": {"learning_rate": 0.5}}))
     with pytest.raises(UserError, match="sets learning_rate for rwf, which it has not"):
-        ask(settings=path)
+        ask(settings=(path,))
+    search = tmp_path / "tune"
+    search.mkdir()
+    (search / "tune.json").write_text(json.dumps({"method": "rwf", "chosen": {"lr": 0.125}, "rows": []}))
+    (cell,) = of("table1", methods=("rwf",), seeds=(0,), settings=(search,))
+    assert cell.options == {"lr": 0.125}
     path.write_text("[1]")
     with pytest.raises(UserError, match="not a table of options"):
-        ask(settings=path)
+        ask(settings=(path,))
 
 
 def test_depth_stands_beside_two_zero_rows_and_stops_at_the_backbone() -> None:
@@ -89,7 +94,7 @@ def test_depth_stands_beside_two_zero_rows_and_stops_at_the_backbone() -> None:
 def test_all_rungs_of_the_ladder_have_the_settings_of_rwf(tmp_path) -> None:
     path = tmp_path / "settings.json"
     path.write_text(json.dumps({"rwf": {"head_lr": 0.25, "blocks": 2, "kv": "random"}, "vpt": {"head_lr": 9.0}}))
-    cells = of("ladder", seeds=(0,), settings=path)
+    cells = of("ladder", seeds=(0,), settings=(path,))
     assert {cell.options["head_lr"] for cell in cells} == {0.25}
     assert {cell.options.get("blocks") for cell in cells if cell.method != "linear_probe"} == {2}
     assert len({(cell.method, json.dumps(dict(cell.options))) for cell in cells}) == len(cells)
