@@ -16,7 +16,7 @@ from rwf.experiments import EXPERIMENTS
 
 @dataclass
 class List:
-    """what there is: methods, benchmarks, backbones, experiments"""
+    """the methods, benchmarks, backbones, experiments"""
 
     usage = "list WHAT"
     what: Literal["methods", "benchmarks", "backbones", "experiments"]

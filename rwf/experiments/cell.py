@@ -49,6 +49,12 @@ class Ask:
         self.asked = asked
         if not asked.seeds:
             raise UserError("--seeds names none: give one number or more.")
+        for name in ("jobs", "threads"):
+            value = getattr(asked, name)
+            if value is not None and value < 1:
+                raise UserError(f"--{name} is {value}: give 1 or more, or leave it out.")
+        if asked.gpus < 0 or (asked.gpus and not asked.ray):
+            raise UserError(f"--gpus {asked.gpus:g} is for Ray to share out: give --ray too, and a number above 0.")
         self.settings = settings_of(asked.settings)
         self.backbone = asked.backbone or EMBEDDED.get(asked.benchmark, RunOptions.backbone)
 

@@ -213,3 +213,6 @@ def test_what_is_wrong_for_all_runs_is_said_at_once(asked) -> None:
         carry_out("projections", asked(methods=("l2p",)))
     with pytest.raises(UserError, match="there is no"):
         carry_out("table1", asked(benchmark="split-nothing"))
+    for wrong in ({"jobs": 0}, {"threads": -1}, {"seeds": ()}, {"gpus": 0.5}, {"tasks": 0}):
+        with pytest.raises(UserError, match=f"--{next(iter(wrong))}"):
+            carry_out("table1", asked(**wrong))
