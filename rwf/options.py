@@ -49,6 +49,8 @@ class RunOptions:
     """How many times the largest training class exceeds the smallest; above 1 the classes are long-tailed."""
     batch_size: int = 64
     """Pictures a step."""
+    detail: int | None = None
+    """Shrink each picture to so many pixels on its shorter side and enlarge it again; as it is if not given."""
     image_size: int | None = None
     """Side of the network's input; the backbone's own if not given."""
     normalize: Literal["weights", "none"] = "weights"

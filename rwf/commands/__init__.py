@@ -8,6 +8,7 @@ from rwf.commands.bench import Bench
 from rwf.commands.check import Check
 from rwf.commands.demo import Demo
 from rwf.commands.doctor import Doctor
+from rwf.commands.experiment import Experiment
 from rwf.commands.list import List
 from rwf.commands.new import New
 from rwf.commands.params import Params
@@ -18,6 +19,7 @@ from rwf.commands.resume import Resume
 COMMANDS: dict[str, type[Any]] = {
     "demo": Demo,
     "resume": Resume,
+    "experiment": Experiment,
     "list": List,
     "params": Params,
     "report": Report,

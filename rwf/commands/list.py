@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rwf import registry
+from rwf.experiments import EXPERIMENTS
 
 
 @dataclass
 class List:
-    """what there is: methods, benchmarks, backbones"""
+    """the methods, benchmarks, backbones, experiments"""
 
     usage = "list WHAT"
-    what: Literal["methods", "benchmarks", "backbones"]
+    what: Literal["methods", "benchmarks", "backbones", "experiments"]
     """Which kind of thing."""
     json: bool = False
     """Print JSON."""
@@ -28,6 +29,7 @@ class List:
             "methods": registry.METHODS,
             "benchmarks": registry.BENCHMARKS | registry.BENCHMARK_FORMS,
             "backbones": registry.BACKBONES | registry.BACKBONE_FORMS,
+            "experiments": EXPERIMENTS,
         }
         entries = tables[self.what]
         if self.json:

@@ -43,6 +43,8 @@ class RwF(GradientLearner):
     """Keep the prompts in the sequence after the block instead of dropping them."""
     train_kv: Literal["none", "k", "v", "both"] = "none"
     """Train W_K or W_V too (the paper does not)."""
+    weigh_as_one: bool = False
+    """Take log m off the prompts' attention scores: m equal prompts weigh as one (a control)."""
 
     paper_options = MASKED | {"lr": 0.0025}
 
@@ -62,6 +64,7 @@ class RwF(GradientLearner):
             steps=self.steps,
             keep=self.keep,
             train_kv=self.train_kv,
+            weigh_as_one=self.weigh_as_one,
             seed=self.seed,
             backbone=self.vit.timm.blocks,
         )

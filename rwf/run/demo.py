@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +18,11 @@ from rwf.metrics import NOT_EVALUATED
 from rwf.options import RunOptions
 from rwf.parts.learner import Learner
 from rwf.parts.saved import CONFIG
-from rwf.registry import METHODS, resolve_method
+from rwf.registry import METHODS
 from rwf.run.build import load, make_method
 from rwf.run.cost import Still
 from rwf.run.demo_options import SETTINGS, DemoOptions
+from rwf.run.fingerprint import fingerprint
 from rwf.run.maps import RoutingMaps
 from rwf.run.result import PREDICTIONS
 from rwf.run.start import MUST_AGREE, learner_config, resume, start
@@ -55,10 +53,11 @@ def learn_all(options: DemoOptions) -> list[Path]:
     )
     first, own = next(iter(methods.items()))
     environment = World(learner_config(first, own, run), run).environment()
+    known = {key: environment[key] for key in MUST_AGREE}
     console, folders = Console(file=sys.stderr), []
     for number, (spec, own) in enumerate(methods.items(), 1):
         label = spec.rpartition(":")[2]
-        folder = options.out / f"{label}-{fingerprint(spec, own, run, environment)}"
+        folder = options.out / f"{label}-{fingerprint(spec, own, run, known)}"
         title = METHODS[spec].title if spec in METHODS else spec
         console.print(f"[bold]{label}[/bold] ({number} of {len(methods)}): {title}", highlight=False, soft_wrap=True)
         learn(spec, own, replace(run, out=folder))
@@ -75,22 +74,6 @@ def learn(spec: str, own: dict[str, Any], run: RunOptions) -> dict[str, Any]:
     if (run.out / CONFIG).exists():
         return resume(run.out, observe=maps)
     return start(spec, own, run, observe=maps)
-
-
-def fingerprint(spec: str, own: dict[str, Any], run: RunOptions, environment: dict[str, Any]) -> str:
-    """A short name for everything a result depends on: another one means another folder, and nothing is mixed up.
-
-    Of the code only the method's own file is in it: whoever works on shared parts starts anew with another --out.
-    """
-    cls = resolve_method(spec)
-    content = {
-        "method": spec,
-        "source": hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest(),
-        "options": make_method(spec, own).options(),
-        "run": run.as_json(),
-        "environment": {key: environment[key] for key in MUST_AGREE},
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
 def counted(folder: Path) -> dict[str, float]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rwf import __version__
 from rwf.data.catalog import Catalog, open_benchmark
+from rwf.data.detail import with_detail
 from rwf.data.orders import WITH_TASKS, Blur
 from rwf.data.rows import cache_folder
 from rwf.data.stream import Stream, make_stream
@@ -51,6 +52,8 @@ class World:
                 f"{config.method} with these options needs task boundaries, which a stream in order {order} does not "
                 "have: choose order split, or a mask without tasks (batch, window, seen)."
             )
+        if options.detail is not None:
+            self.catalog = with_detail(self.catalog, options.detail)
         self.stream: Stream = make_stream(
             self.catalog,
             viewer=self.learner.viewer,

@@ -42,21 +42,28 @@ def attend(
         q = _add(_part(attn.qkv, own, 0, attn.attn_dim), own, delta.get("q"))  # B R a
         k, v = _keys_values(attn, x, delta)  # B L a
     q, k, v = attn.q_norm(_heads(attn, q)), attn.k_norm(_heads(attn, k)), _heads(attn, v)  # B H . c
+    bias = None
     if prefix is not None:
         more_k, more_v = _prefix_keys_values(attn, norm, prefix, delta)
         k, v = (torch.cat([_like(more, part), part], dim=2) for more, part in ((more_k, k), (more_v, v)))
-    y = _mix(attn, q, k, v, kernel).transpose(1, 2).flatten(2)  # B R a
+        if prefix.bias:
+            bias = q.new_zeros(k.shape[2])  # n+L
+            bias[: more_k.shape[2]] = prefix.bias
+    y = _mix(attn, q, k, v, kernel, bias).transpose(1, 2).flatten(2)  # B R a
     y = attn.norm(y)
     if attn.gate is not None:
         y = y * attn.gate(own).sigmoid()
     return attn.proj_drop(_add(attn.proj(y), y, delta.get("proj")))  # B R d
 
 
-def _mix(attn: Attention, q: Tensor, k: Tensor, v: Tensor, kernel: Kernel) -> Tensor:
-    """softmax(q k^T) v in the form that is fast here: torch's CPU flash attention is slow in bfloat16."""
+def _mix(attn: Attention, q: Tensor, k: Tensor, v: Tensor, kernel: Kernel, bias: Tensor | None = None) -> Tensor:
+    """softmax(q k^T + bias) v in the form that is fast here: torch's CPU flash attention is slow in bfloat16."""
     if kernel == "explicit" or (kernel == "auto" and _bfloat16_on_cpu(q)):
-        return ((q * attn.scale) @ k.transpose(-2, -1)).softmax(dim=-1) @ v
-    return F.scaled_dot_product_attention(q, k, v, scale=attn.scale)
+        scores = (q * attn.scale) @ k.transpose(-2, -1)  # B H R n+L
+        return (scores if bias is None else scores + bias).softmax(dim=-1) @ v
+    if bias is not None:
+        bias = bias.expand(1, 1, q.shape[2], -1)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=attn.scale)
 
 
 def _bfloat16_on_cpu(q: Tensor) -> bool:

@@ -179,6 +179,7 @@ class Routing(nn.Module, Plug):
     - ``train``: ``q`` queries and W_Q (the paper); ``out`` queries, used as they are, and an output matrix W_O;
       ``direct`` only the m x d effective queries Q~, starting where ``q`` starts; ``none`` stays there.
     - ``uniform``: every prompt is the mean token, the control without any routing.
+    - ``weigh_as_one``: log m is taken off the prompts' scores in attention: m equal prompts weigh as one.
     - ``backbone``: the ViT's blocks, needed for ``kv="backbone"`` and ``norm="norm1"``. What is needed is copied.
     """
 
@@ -199,6 +200,7 @@ class Routing(nn.Module, Plug):
         steps: int = 1,
         keep: bool = False,
         train_kv: TrainKV = "none",
+        weigh_as_one: bool = False,
         seed: int,
         backbone: Sequence[nn.Module] | nn.Sequential | None = None,
     ) -> None:
@@ -207,14 +209,16 @@ class Routing(nn.Module, Plug):
         if not 0 <= blocks <= depth:
             raise UserError(f"blocks={blocks} cannot be routed, the ViT has {depth}: take 0 to {depth}.")
         self.settings = Settings(width, prompts, reading, beta, kv, norm, train, uniform, steps, train_kv, seed)
-        self.keep = keep
+        if keep and weigh_as_one:
+            raise UserError("prompts that stay are ordinary tokens: set keep or weigh_as_one, not both.")
+        self.keep, self.bias = keep, -math.log(prompts) if weigh_as_one else 0.0
         self.routed = range(blocks) if placement == "first" else range(depth - blocks, depth)
         self.routers = nn.ModuleDict(
             {str(i): Router(self.settings, i, None if backbone is None else backbone[i]) for i in self.routed}
         )
 
     def prefix(self, block: int, z: Tensor) -> Prefix | None:
-        return None if self.keep or block not in self.routed else Prefix(tokens=self.prompts(block, z))
+        return None if self.keep or block not in self.routed else Prefix(tokens=self.prompts(block, z), bias=self.bias)
 
     def tokens(self, block: int, z: Tensor) -> Tensor | None:
         return self.prompts(block, z) if self.keep and block in self.routed else None

@@ -24,6 +24,8 @@ class Prefix:
     tokens: Tensor | None = None
     keys: Tensor | None = None
     values: Tensor | None = None
+    bias: float = 0.0
+    """Added to every score of these keys before the softmax: -log(n) lets n equal ones weigh as one."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,10 @@ class Together(nn.Module, Plug):
             return found[0] if found else None
         if len({prefix.tokens is None for prefix in found}) == 2:
             raise ValueError(f"block {block} got a prefix of tokens and one of keys and values; these cannot be joined")
-        return Prefix(*(_joined([getattr(p, name) for p in found], z) for name in ("tokens", "keys", "values")))
+        if len({prefix.bias for prefix in found}) > 1:
+            raise ValueError(f"block {block} got prefixes with different biases; these cannot be joined")
+        tokens, keys, values = (_joined([getattr(p, n) for p in found], z) for n in ("tokens", "keys", "values"))
+        return Prefix(tokens, keys, values, bias=found[0].bias)
 
     def delta(self, block: int) -> Mapping[str, LowRank]:
         out: dict[str, LowRank] = {}
