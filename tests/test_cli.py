@@ -49,6 +49,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any], 
     def start(method: str, method_options: dict[str, Any], options: RunOptions) -> dict[str, Any]:
         calls.append((method, method_options, options))
         passes = dict.fromkeys(["seen", "images_in_stream", "most_visits", "second_looks", "replays"], 1)
+        passes |= {"skipped": 0, "skipped_tests": 0}
         return {"method": method, "needs": [], "single_pass": passes, "final_accuracy": 12.5}
 
     monkeypatch.setattr(rwf.run.start, "start", start)

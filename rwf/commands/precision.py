@@ -14,7 +14,7 @@ from rwf.options import RunOptions
 
 @dataclass
 class Precision:
-    """what bf16 changes: runs in both formats, compared over seeds
+    """what bf16 changes in a method, over seeds
 
     Runs that are finished in the folder are read, so a report may grow. Prints Markdown.
     """
