@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass
 class Doctor:
-    """what rwf finds on this machine, and what is missing"""
+    """what rwf finds on this machine and what is missing"""
 
     usage = "doctor"
     backbone: str | None = None
