@@ -94,6 +94,7 @@ def test_importing_the_door_imports_nothing_heavy(module: str) -> None:
         (["--version"], set()),
         (["list", "methods"], {"tyro"}),
         (["list", "backbones", "--json"], {"tyro"}),
+        (["list", "experiments"], {"tyro"}),
     ],
 )
 def test_what_only_prints_imports_nothing_heavy(arguments: list[str], allowed: set[str]) -> None:

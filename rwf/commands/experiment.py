@@ -25,7 +25,9 @@ class Experiment(Asked):
 
         asked = Asked(**{own.name: _value(getattr(self, own.name)) for own in fields(Asked)})
         if self.dry_run:
-            print_table(dry_run(self.name, asked))
+            table, sentence = dry_run(self.name, asked)
+            print_table(table)
+            print(sentence)
             return 0
         rows, table = carry_out(self.name, asked)
         print(table)

@@ -13,7 +13,7 @@ from rwf.errors import UserError
 from rwf.experiments import EXPERIMENTS
 from rwf.experiments.asked import Asked
 from rwf.experiments.cell import Ask, Cell
-from rwf.experiments.cost import catalog_of, estimates, forecast_table
+from rwf.experiments.cost import catalog_of, estimates, forecast_table, in_all
 from rwf.experiments.measure import measure
 from rwf.experiments.rows import Row, new_row, take_result, write_rows
 from rwf.experiments.summary import summary
@@ -35,11 +35,12 @@ def cells_of(name: str, ask: Ask) -> list[Cell]:
     return experiment(ask)
 
 
-def dry_run(name: str, asked: Asked) -> Any:
-    """The runs with their cost, as a table for a person."""
+def dry_run(name: str, asked: Asked) -> tuple[Any, str]:
+    """The runs with their cost, as a table for a person, and their sum."""
     ask = Ask(asked)
     cells = cells_of(name, ask)
-    return forecast_table(cells, estimates(ask, cells), asked.jobs or 1)
+    costs = estimates(ask, cells)
+    return forecast_table(cells, costs), in_all(costs, asked.jobs or 1)
 
 
 def carry_out(name: str, asked: Asked) -> tuple[list[Row], str]:

@@ -77,17 +77,21 @@ def seconds_a_picture(vit: ViT, count: int = 4) -> float:
     return (time.perf_counter() - began) / count
 
 
-def forecast_table(cells: Sequence[Cell], costs: Sequence[Estimate], jobs: int) -> Table:
+def forecast_table(cells: Sequence[Cell], costs: Sequence[Estimate]) -> Table:
     """The runs for a person."""
-    hours, forwards = sum(cost.hours for cost in costs), sum(cost.forwards for cost in costs)
-    caption = f"{len(cells)} runs, {forwards:,.0f} pictures through the backbone, about {hours:.2f} hours"
-    caption += f" of one job, {hours / jobs:.2f} with {jobs}" if jobs > 1 else ""
-    table = Table(box=None, pad_edge=False, caption=f"{caption}.")
+    table = Table(box=None, pad_edge=False)
     for title in ("run", "forwards", "hours"):
         table.add_column(title, justify="left" if title == "run" else "right")
     for cell, cost in zip(cells, costs, strict=True):
         table.add_row(cell.title, *([f"cannot be: {cost.error}", ""] if cost.error else _figures(cost)))
     return table
+
+
+def in_all(costs: Sequence[Estimate], jobs: int) -> str:
+    """The sum of all runs, as a sentence."""
+    hours, forwards = sum(cost.hours for cost in costs), sum(cost.forwards for cost in costs)
+    text = f"{len(costs)} runs, {forwards:,.0f} pictures through the backbone, about {hours:.2f} hours"
+    return text + (f" of one job, {hours / jobs:.2f} with {jobs}." if jobs > 1 else ".")
 
 
 def _figures(cost: Estimate) -> list[str]:

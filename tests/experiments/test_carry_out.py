@@ -29,6 +29,7 @@ from rwf.run.workers import ROOT
 
 CHANGES = {"methods": ("rwf", "ncm"), "lr": (0.01, -1.0)}
 """Three runs: rwf, rwf with a learning rate that cannot be, ncm."""
+STILL = ("moved_in_first_task", "moved_in_last_task", "moved_since_learned")
 SLOW = """
 import time
 from dataclasses import dataclass
@@ -111,6 +112,31 @@ def test_cells_that_are_the_same_run_share_it(asked, here) -> None:
     rows = here("table1", asked(methods=("ncm", "ncm")))
     assert rows[0] == rows[1]
     assert rows[0]["status"] == "done"
+
+
+def test_what_experiments_measure_besides_stands_in_their_rows(asked, here, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("rwf.experiments.routing.PROMPTS", (1, 3))
+    rows = here("prompts", asked(out=tmp_path / "prompts"))
+    assert [(row["cell"]["m"], row["cell"]["weight"]) for row in rows] == [(1, "m"), (3, "m"), (3, "one")]
+    for row in rows:
+        assert 0 < row["measured"]["entropy"] < 1
+        assert 1 <= row["measured"]["effective_rank"] + 1e-9 <= row["cell"]["m"] + 1e-6
+    (row,) = here("drift", asked(out=tmp_path / "drift"))
+    assert 0 < row["measured"]["moved_in_first_task"] < 1
+    assert 0 < row["measured"]["moved_since_learned"] < 1
+    (row,) = here("drift", asked(settings=(frozen(tmp_path),)))
+    assert [row["measured"][name] for name in STILL] == [0.0] * 3
+    (row,) = here("parameters", asked(methods=("rwf",), out=tmp_path / "parameters"))
+    result = row["result"]
+    assert row["measured"]["per_task"] == result["trainable_parameters"] - result["head_parameters"]
+    assert row["measured"]["paper_percent"] == 2.13
+
+
+def frozen(tmp_path: Path) -> Path:
+    """Settings under which no query is trained."""
+    path = tmp_path / "frozen.json"
+    path.write_text(json.dumps({"rwf": {"train": "none"}}))
+    return path
 
 
 @pytest.fixture
