@@ -32,7 +32,8 @@ def validation_catalog(
         raise UserError(f"the first {first} of {tasks} tasks cannot be had: give 1 to {tasks}.")
     labels = catalog.train.labels
     kept = long_tailed(labels, nested_fraction(labels, train_fraction, seed, catalog.classes), imbalance, seed)
-    train, validation = [], []
+    train: list[np.ndarray] = []
+    validation: list[np.ndarray] = []
     for task, group in enumerate(groups[:first], 1):
         parts = [_two_parts(catalog, kept[labels[kept] == label]) for label in group]
         if not any(len(ours) for _, ours in parts):

@@ -131,7 +131,7 @@ def row_of(setting: dict[str, Any], ended: list[Ended]) -> dict[str, Any]:
     errors = [one.error for one in ended if one.error]
     if errors:
         return row | {"error": errors[0]}
-    accuracies = [one.accuracy for one in ended]
+    accuracies = [one.accuracy for one in ended if one.accuracy is not None]
     folders = [str(Path("trials", one.planned.run.out.name)) for one in ended if one.planned.run.out]
     return row | {"accuracy": accuracies, "mean": sum(accuracies) / len(accuracies), "folders": folders}
 

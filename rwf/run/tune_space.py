@@ -64,7 +64,7 @@ def make_space(options: TuneOptions, rate: str | None, others: Mapping[str, tupl
     if given and rate is not None and rate in values:
         raise UserError(f"--search {rate} and --lr are the same option of {method}: give one of them.")
     if given and rate is not None:
-        values = {rate: given} | values
+        values = {rate: given, **values}
     if not values and rate is None:
         raise UserError(
             f"{method} learns in closed form, without a learning rate, so there is nothing to tune: run it as it is, "

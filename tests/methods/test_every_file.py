@@ -99,8 +99,9 @@ def test_a_number_that_cannot_be_is_one_sentence(name: str, vit: ViT) -> None:
     sentences: dict[str, str] = {}
     for option, kind in numbers_of(resolve_method(name)).items():
         for value in (-1,) if kind is int else (-1.0, float("nan"), float("inf")):
+            setting: dict[str, Any] = {option: value}
             try:
-                bound(name, vit, **{option: value})
+                bound(name, vit, **setting)
             except UserError as refused:
                 sentences[option] = str(refused)
             else:
