@@ -63,8 +63,8 @@ def test_a_dip_that_comes_back(tasks: int, level: float, depth: float, back: flo
         task, third = divmod(point, 3)
         by_task[point, :task] = low if third == 0 else high
         by_task[point, task] = level
-    seen = 100.0 * np.arange(1, 3 * tasks + 1)
-    curve = metrics.Curve(seen, np.nanmean(by_task, 1), by_task, seen[2::3])
+    seen = np.arange(100.0, 300 * tasks + 1, 100)
+    curve = metrics.Curve(seen, np.nanmean(by_task, 1).astype(float), by_task, seen[2::3])
     assert metrics.stability_gap(curve) == pytest.approx(high - low, abs=1e-9)
     assert metrics.worst_case_accuracy(curve) == pytest.approx((level + (tasks - 1) * low) / tasks)
     found = metrics.summary(by_task[2::3], curve=curve)

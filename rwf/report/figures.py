@@ -22,7 +22,7 @@ MOST_MATRICES = 9
 
 def group_figures(group: Group, against: str) -> list[Markup]:
     """All figures that the runs of a group determine."""
-    made = [*varied(group)]
+    made: list[Markup | None] = [*varied(group)]
     if group.plain:
         made += [stream(group, against), matrices(group, against)]
     made += [costs(group, against), routing(group)]

@@ -78,7 +78,7 @@ def couples(group: Group, against: str) -> list[tuple[Row, Row]]:
     if group.plain:
         base = group.row(against)
         return [] if base is None else [(row, base) for row in group.rows if row is not base]
-    bases = {}
+    bases: dict[str, Row] = {}
     for row in group.rows:
         if row.method == against:
             bases.setdefault(_cell(row), row)

@@ -126,7 +126,8 @@ def _counts(rng: np.random.Generator, groups: NDArray[Any], draws: int) -> Float
     _, first, place, size = np.unique(groups[order], return_index=True, return_inverse=True, return_counts=True)
     n = len(groups)
     chosen = order[first[place] + (rng.random((draws, n)) * size[place]).astype(int)]  # D N
-    return np.bincount((chosen + n * np.arange(draws)[:, None]).ravel(), minlength=draws * n).reshape(draws, n) * 1.0
+    times = np.bincount((chosen + n * np.arange(draws)[:, None]).ravel(), minlength=draws * n)
+    return times.reshape(draws, n).astype(np.float64)
 
 
 def _over_runs(rng: np.random.Generator, sums: Floats) -> Floats:

@@ -108,7 +108,8 @@ def _sheet(table: str, benchmark: str, places: Sequence[Place], found: dict[str,
     heads.append(Head("remark", words=True))
     lines = []
     for place in places:
-        for row in found[place.name] or [None]:
+        rows: list[Row | None] = [*found[place.name]] or [None]
+        for row in rows:
             reasons = unlike(row.first, place) if row else []
             cells = [cell for key in keys for cell in _four(place.figures.get(key), row, key, reasons)]
             name = place.name + (f" ({row.label})" if row and row.label else "")

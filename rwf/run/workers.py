@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -69,7 +70,7 @@ class Cluster:
         self.ray, self.threads = ray, threads
         try:
             where = LOCAL if address == "local" else {"address": address}
-            ray.init(**where, log_to_driver=False, logging_level="error")
+            ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError) as error:
             why = str(error).partition("\n")[0]
             raise UserError(f"no Ray cluster answers at {address!r} ({why}): give its address, or local.") from error

@@ -62,7 +62,7 @@ def write_run(run: Run, folder: Path) -> Path:
     (folder / "result.json").write_text(json.dumps(dict(run.result)))
     (folder / "env.json").write_text(json.dumps(dict(run.environment)))
     (folder / "config.json").write_text("{}")
-    np.savez(folder / "predictions.npz", **run.predictions)
+    np.savez(folder / "predictions.npz", **dict[str, Any](run.predictions))
     return folder
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,10 +67,11 @@ def test_maps_that_a_run_kept_are_shown(tmp_path: Path) -> None:
     folder = write_run(run, tmp_path / "one")
     maps = a_routing()
     (folder / "routing").mkdir()
-    about = {"ids": maps.ids, "pixels": maps.pixels.transpose(0, 3, 1, 2), "prefix": 1, "patches": 16}
+    about: dict[str, Any] = {"ids": maps.ids, "pixels": maps.pixels.transpose(0, 3, 1, 2), "prefix": 1, "patches": 16}
     np.savez(folder / "routing" / "pictures.npz", **about)
     for moment, blocks in maps.maps.items():
-        np.savez(folder / "routing" / f"{moment:04d}.npz", **{f"block {b}": a for b, a in blocks.items()})
+        kept: dict[str, Any] = {f"block {b}": a for b, a in blocks.items()}
+        np.savez(folder / "routing" / f"{moment:04d}.npz", **kept)
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Where RwF looks" in page

@@ -193,7 +193,12 @@ def test_the_command_prints_a_table_and_the_curve(folder, run, capsys) -> None:
 def test_a_run_uses_what_was_found_and_carries_the_whole_search(world, run, tmp_path, monkeypatch) -> None:
     found = tune("linear_probe", {}, run, TuneOptions(lr=(1e-3, 1e-2)))
     started: list[Any] = []
-    monkeypatch.setattr(rwf.run.start, "start", lambda *given: started.append(given) or {})
+
+    def start(*given: Any) -> dict[str, Any]:
+        started.append(given)
+        return {}
+
+    monkeypatch.setattr(rwf.run.start, "start", start)
     monkeypatch.setattr("rwf.commands.run.print_result", lambda _: None)
     line = ["run", "linear_probe", "--benchmark", "toy", "--tuned", str(run.out)]
     assert cli.main(line) == 0
