@@ -29,7 +29,7 @@ def powers(values: Sequence[float]) -> list[float]:
     above = [v for v in values if v > 0] or [1.0]
     low, high = math.floor(math.log10(min(above))), math.ceil(math.log10(max(above)))
     found = [10.0**i for i in range(low, max(high, low + 1) + 1)]
-    return [0.0, *found] if len(above) < len(values) else found
+    return [0.0, *found] if any(v <= 0 for v in values) else found
 
 
 def _finer(marks: Sequence[float]) -> list[float]:
@@ -50,7 +50,7 @@ def scatter(points: Sequence[Point], *, x: str, y: str, title: str) -> Markup:
     if not points:
         return tag("p", "Nothing to draw.", class_="note")
     x_ticks = powers([p.x for p in points])
-    y_ticks = ticks(min(0.0, *(p.y for p in points)), max(p.y for p in points))
+    y_ticks = ticks(min(0.0, *(p.y for p in points)), max(1e-6, *(p.y for p in points)))
 
     def place(p: Point) -> tuple[float, float]:
         across = _along(p.x, x_ticks)
