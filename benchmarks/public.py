@@ -7,7 +7,7 @@ old timm, kornia). Every implementation works in a process of its own, on drawn 
 comparison take turns, so that a load of the machine meets all of them; medians and the median of each round's ratio
 are printed. With one thread the processor's own time is taken, else the wall clock. --count does not time: it counts
 the products of the same steps, which no load changes, in units of one frozen forward of the batch. Their code is
-imported from the checkouts, as it is; on a machine without CUDA its `.cuda()` and `synchronize()` do nothing.
+imported from the checkouts, as it is; on a machine without CUDA its `.cuda()` copies and `synchronize()` does nothing.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ def theirs(name: str, options: Namespace) -> Step:
     for module in [m for m in sys.modules if m.partition(".")[0] == "timm"]:
         del sys.modules[module]
     sys.path[:0] = [str(folder.resolve()) for folder in [options.checkout, *options.packages]]
-    torch.Tensor.cuda = lambda self, *_args, **_options: self  # type: ignore[assignment, method-assign]
+    torch.Tensor.cuda = lambda self, *_args, **_options: self.clone()  # type: ignore[assignment, method-assign]
     torch.cuda.synchronize = lambda *_args: None
     return THEIRS[name](options.batch)
 

@@ -14,12 +14,12 @@ from rwf.options import RunOptions
 
 @dataclass
 class Precision:
-    """what bf16 changes in a method, over seeds
+    """what bf16 changes, in pairs of runs over seeds
 
     Runs that are finished in the folder are read, so a report may grow. Prints Markdown.
     """
 
-    usage = "precision METHOD BENCHMARK"
+    usage = "precision METHOD B"
     method: str
     """The method, with its own settings."""
     benchmark: str

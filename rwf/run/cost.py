@@ -12,6 +12,8 @@ from torch import Tensor
 
 from rwf.data.batch import Batch, Boundary
 from rwf.methods.finetune import Finetune
+from rwf.methods.ranpac import FIRST_CHOICE
+from rwf.parts.gradient import GradientLearner
 from rwf.parts.learner import Learner
 from rwf.parts.told import Told
 from rwf.registry import METHODS, resolve_method, unknown
@@ -119,8 +121,7 @@ def brought_to_work(learner: Learner, batch_size: int, tasks: int = 1) -> Batch:
     for task, new in enumerate([names[i::tasks] for i in range(tasks)]):
         tell(learner, Boundary(task, new))
         learner.rows(new)
-        enough = getattr(learner, "design_after", 0)  # InfLoRA designs its branch from so many
-        learner.learn(feed.batch(max(batch_size, enough), new))
+        learner.learn(feed.batch(max(batch_size, _first(learner)), new))
     memory = getattr(learner, "memory", None)
     while memory is not None and len(memory) < memory.size and memory.seen < 4 * memory.size:
         batch = feed.batch(memory.size, names)
@@ -130,6 +131,11 @@ def brought_to_work(learner: Learner, batch_size: int, tasks: int = 1) -> Batch:
         else:
             learner.learn(batch)
     return feed.batch(batch_size, new)
+
+
+def _first(learner: Learner) -> int:
+    """Pictures after which a step is like most others: where InfLoRA designs, and RanPAC chooses, after the first."""
+    return int(getattr(learner, "design_after", 0)) if isinstance(learner, GradientLearner) else 2 * FIRST_CHOICE
 
 
 # -- counting --------------------------------------------------------------------------------------------------------
