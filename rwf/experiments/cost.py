@@ -67,14 +67,19 @@ def catalog_of(ask: Ask) -> Catalog:
     return open_benchmark(asked.benchmark, data_dir=data, train_list=asked.train_list, duplicates=False)
 
 
-def seconds_a_picture(vit: ViT, count: int = 4) -> float:
-    """One timed frozen forward."""
-    x = torch.zeros(count, 3, vit.image_size, vit.image_size)
-    with torch.no_grad():
-        vit.features(x[:1])
+def seconds_a_picture(vit: ViT, enough: float = 0.3, most: int = 64) -> float:
+    """A frozen forward, timed in ever larger batches until one takes long enough; the quickest counts."""
+    count, best = 1, float("inf")
+    while True:
+        x = torch.zeros(count, 3, vit.image_size, vit.image_size)
         began = time.perf_counter()
-        vit.features(x)
-    return (time.perf_counter() - began) / count
+        with torch.no_grad():
+            vit.features(x)
+        took = time.perf_counter() - began
+        best = min(best, took / count)
+        if took > enough or count >= most:
+            return best
+        count *= 2
 
 
 def forecast_table(cells: Sequence[Cell], costs: Sequence[Estimate]) -> Table:
