@@ -69,7 +69,7 @@ class Cluster:
         self.ray, self.threads = ray, threads
         try:
             where = LOCAL if address == "local" else {"address": address}
-            ray.init(**where, log_to_driver=False, logging_level="error")
+            ray.init(**where, **QUIET)
         except (ConnectionError, RuntimeError, ValueError) as error:
             why = str(error).partition("\n")[0]
             raise UserError(f"no Ray cluster answers at {address!r} ({why}): give its address, or local.") from error
@@ -95,6 +95,7 @@ class Cluster:
         self.ray.shutdown()
 
 
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 LOCAL: dict[str, Any] = {
     "address": "local",
     "include_dashboard": False,
