@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -63,6 +63,7 @@ class Cluster:
     def __init__(self, address: str, *, threads: int, gpus: float) -> None:
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        check_reachable(address)
         try:
             import ray
         except ImportError as error:
@@ -70,7 +71,7 @@ class Cluster:
         self.ray, self.threads = ray, threads
         try:
             where = LOCAL if address == "local" else {"address": address}
-            ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(**where, **QUIET)
         except (ConnectionError, RuntimeError, ValueError) as error:
             why = str(error).partition("\n")[0]
             raise UserError(f"no Ray cluster answers at {address!r} ({why}): give its address, or local.") from error
@@ -96,6 +97,18 @@ class Cluster:
         self.ray.shutdown()
 
 
+def check_reachable(address: str) -> None:
+    """Ray itself tries for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except OSError as error:
+            sentence = f"nothing answers at {address} ({error}): give the address of a Ray cluster, or local."
+            raise UserError(sentence) from error
+
+
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 LOCAL: dict[str, Any] = {
     "address": "local",
     "include_dashboard": False,

@@ -14,8 +14,9 @@ import pytest
 from rich.console import Console
 
 import rwf.run.queue as queue
+from rwf.errors import UserError
 from rwf.run.queue import Job, interruptible, pictures_learned, work_off
-from rwf.run.workers import ROOT, verdict
+from rwf.run.workers import ROOT, Cluster, verdict
 
 
 class Pretend:
@@ -96,6 +97,11 @@ def test_what_is_said_of_a_run_is_the_end_of_its_log(tmp_path) -> None:
     assert verdict(-9, tmp_path) == "the run was ended by signal 9."
     (tmp_path / "log.txt").write_text("")
     assert "code 3" in verdict(3, tmp_path)
+
+
+def test_a_cluster_that_is_not_there_is_said_at_once() -> None:
+    with pytest.raises(UserError, match=r"nothing answers at 127.0.0.1:1 "):
+        Cluster("127.0.0.1:1", threads=1, gpus=0.0)
 
 
 def test_a_run_ends_with_whoever_started_it() -> None:
