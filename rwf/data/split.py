@@ -29,7 +29,7 @@ def task_groups(classes: Sequence[int], tasks: int) -> tuple[list[list[int]], st
         raise UserError(f"the number of tasks is {tasks}: give at least 1.")
     if tasks > len(classes):
         count = f"{len(classes)} classes" if len(classes) != 1 else "1 class"
-        raise UserError(f"{tasks} tasks are more than the {count}: give --tasks {len(classes)} or fewer.")
+        raise UserError(f"{tasks} tasks are more than the {count}: give at most {len(classes)}.")
     size, more = divmod(len(classes), tasks)
     ends = np.cumsum([size + (task < more) for task in range(tasks)]).tolist()
     groups = [list(classes[start:end]) for start, end in zip([0, *ends], ends, strict=False)]

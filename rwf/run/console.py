@@ -80,7 +80,7 @@ def result_table(result: Mapping[str, Any]) -> Table:
         f"{passes['seen']} of {passes['images_in_stream']} pictures seen, most visits {passes['most_visits']}, "
         f"second looks {passes['second_looks']}, replays {passes['replays']}"
     )
-    if passes["skipped"] or passes["skipped_tests"]:
+    if passes.get("skipped") or passes.get("skipped_tests"):
         says += f"; cannot be read and left out: {passes['skipped']}, of the test {passes['skipped_tests']}"
     table.add_row("single pass", says)
     return table

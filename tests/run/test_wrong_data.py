@@ -72,7 +72,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "empty classes": (cats(cat=0, dog=0), "folder:x", "no pictures in class folders"),
     "pictures without class folders": (bytes_in("1.png", png(1)), "folder:x", "one sub-folder per class"),
     "one picture a class": (cats(cat=1, dog=1), "folder:x", "no test picture"),
-    "one class": (cats(cat=9), "folder:x", "10 tasks are more than the 1 class: give --tasks 1"),
+    "one class": (cats(cat=9), "folder:x", "10 tasks are more than the 1 class: give at most 1"),
     "more tasks than classes": (cats(cat=9, dog=9), "folder:x", "10 tasks are more than the 2 classes"),
     "no pictures in the files": (no_pictures, "folder:x --tasks 2", "cannot be read"),
     "no picture can be read": (no_pictures, "folder:x --tasks 2 --on-bad-image skip", "nothing to evaluate"),
