@@ -164,6 +164,13 @@ def test_the_papers_protocol_changes_defaults_and_is_printed(
     assert started[1][1]["mask"] != "task"
 
 
+def test_a_method_alone_is_told_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", "linear_probe"])
+    assert ended.value.code == 2
+    assert "--benchmark" in capsys.readouterr().err
+
+
 def test_a_method_that_the_paper_does_not_have_says_so(started: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert not registry.resolve_method("linear_probe").paper_options  # type: ignore[attr-defined]
     assert cli.main(["run", "linear_probe", "--benchmark", "b", "--protocol", "paper"]) == 0

@@ -91,7 +91,7 @@ def asks_for_paper(arguments: list[str]) -> bool:
 
 def value_of(flag: str, arguments: list[str]) -> str | None:
     """What stands after an option, before options are read."""
-    for word, after in zip(arguments, [*arguments[1:], None], strict=True):
+    for word, after in zip(arguments, [*arguments[1:], None], strict=False):  # one more where there is none
         if word == flag:
             return after
         if word.startswith(f"{flag}="):
