@@ -102,7 +102,7 @@ def test_a_picture_that_goes_moves_at_most_one_other(count: int, data: st.DataOb
 
 
 def test_impossible_numbers_are_sentences() -> None:
-    for tasks, says in ((0, "at least 1"), (-3, "at least 1"), (6, "more than the 5 classes: give --tasks 5 or fewer")):
+    for tasks, says in ((0, "at least 1"), (-3, "at least 1"), (6, "more than the 5 classes: give at most 5")):
         with pytest.raises(UserError, match=says):
             task_groups(range(5), tasks)
     for share in (0.0, -0.5, 1.5, float("nan")):

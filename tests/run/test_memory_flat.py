@@ -39,6 +39,7 @@ def look(self, *rest):
         print(int(held) * 1024, flush=True)
 
 Record.after = look
+(Path(folder) / "config.json").write_text("{}")
 run(world, Path(folder))
 """
 

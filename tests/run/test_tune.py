@@ -194,11 +194,11 @@ def test_a_run_uses_what_was_found_and_carries_the_whole_search(world, run, tmp_
     found = tune("linear_probe", {}, run, TuneOptions(lr=(1e-3, 1e-2)))
     started: list[Any] = []
 
-    def start(*given: Any) -> dict[str, Any]:
+    def only_noted(*given: Any) -> dict[str, Any]:
         started.append(given)
         return {}
 
-    monkeypatch.setattr(rwf.run.start, "start", start)
+    monkeypatch.setattr(rwf.run.start, "start", only_noted)
     monkeypatch.setattr("rwf.commands.run.print_result", lambda _: None)
     line = ["run", "linear_probe", "--benchmark", "toy", "--tuned", str(run.out)]
     assert cli.main(line) == 0
