@@ -13,7 +13,7 @@ from rich.console import Console
 
 from rwf.data.batch import Batch
 from rwf.errors import UserError
-from rwf.files import write_json
+from rwf.files import read_json, write_json
 from rwf.metrics import NOT_EVALUATED
 from rwf.options import RunOptions
 from rwf.parts.learner import Learner
@@ -24,7 +24,7 @@ from rwf.run.cost import Still
 from rwf.run.demo_options import SETTINGS, DemoOptions
 from rwf.run.fingerprint import fingerprint
 from rwf.run.maps import RoutingMaps
-from rwf.run.result import PREDICTIONS
+from rwf.run.result import PREDICTIONS, RESULT
 from rwf.run.start import MUST_AGREE, learner_config, resume, start
 from rwf.run.world import World
 from rwf.vit.flops import count
@@ -79,8 +79,8 @@ def learn(spec: str, own: dict[str, Any], run: RunOptions) -> dict[str, Any]:
 def counted(folder: Path) -> dict[str, float]:
     """Operations of a finished run, counted on its learner as it is now: one step of a batch, one answer of a batch.
 
-    They stand for all steps and all answers, those asked for before learning included. Empty where there is work
-    besides: before an evaluation, or in a second look.
+    They stand for all steps and all answers, those asked for before learning included, but for what the frozen network
+    had said before. Empty where there is work besides: before an evaluation, or in a second look.
     """
     learner = load(folder)
     if type(learner).prepare is not Learner.prepare or "second_look" in learner.needs:
@@ -97,4 +97,7 @@ def counted(folder: Path) -> dict[str, float]:
     with np.load(folder / PREDICTIONS) as guesses:
         asked = sum(int((guesses[key] != NOT_EVALUATED).sum()) for key in ("evaluations", "anytime"))
     asked += 0 if learner.answers_while_learning else learned
-    return {"step": step, "answer": answer, "tflop": (learned * step + asked * answer) / 1e12}
+    result = read_json(folder / RESULT)
+    read = result["forwards"]["total"] - result["timing"]["forwards_computed"]
+    frozen = count(lambda: learner.vit.features(batch.view(kind="test"))) / BATCH_SIZE if read else 0.0
+    return {"step": step, "answer": answer, "tflop": (learned * step + asked * answer - read * frozen) / 1e12}

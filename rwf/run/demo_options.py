@@ -11,7 +11,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rwf": SHARED | {"lr": 1e-3},
     "linear_probe": SHARED,
     "finetune": SHARED | {"lr": 1e-4},
-    "l2p": SHARED | {"lr": 1e-3},
+    "l2p": SHARED | {"lr": 1e-2},
 }
 """The methods, each with the options in which the demo differs from its defaults: one mask and one rate of the head for
 all, and the best rate of those that docs/embedded-world.md shows."""
@@ -23,9 +23,9 @@ class DemoOptions:
 
     methods: tuple[str, ...] = tuple(SETTINGS)
     """Which methods, one after another."""
-    train_fraction: float = 0.7
+    train_fraction: float = 0.55
     """Part of each class's training pictures that is used."""
-    tasks: int = 10
+    tasks: int = 5
     """Into how many tasks the classes are split."""
     seed: int = 0
     """Seed of order, views and initial weights."""
