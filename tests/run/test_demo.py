@@ -46,7 +46,7 @@ def test_what_is_finished_is_not_run_again(
 
 
 def test_an_answer_that_was_there_is_not_counted_twice(made: tuple[DemoOptions, list[Path]]) -> None:
-    """The probe's test pictures are asked at every evaluation, and computed once: the whole run is a forward a picture."""
+    """The probe is asked about a test picture at every evaluation and computes it once: a forward a picture in all."""
     _, folders = made
     folder = folders[list(SETTINGS).index("linear_probe")]
     result, cost = read_json(folder / "result.json"), read_json(folder / demo.COST)
