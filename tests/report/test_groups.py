@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from rwf.options import RunOptions
 from rwf.report.gather import Measured
-from rwf.report.groups import groups, number
+from rwf.report.groups import STREAM, USUAL, groups, number
 from rwf.report.results import measured_sheet
 from tests.report.made import made_run
 
@@ -105,3 +106,8 @@ def test_a_figure_that_is_not_there_is_nan() -> None:
     assert math.isnan(number({"a": {"b": None}}, "a.b"))
     assert math.isnan(number({"a": 1}, "a.b"))
     assert number({"a": {"b": 2}}, "a.b") == 2.0
+
+
+def test_what_is_usual_is_what_a_run_has_if_nothing_is_said() -> None:
+    run = RunOptions(benchmark="b")
+    assert {name: getattr(run, name) for name in STREAM[1:]} == USUAL
