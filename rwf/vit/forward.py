@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 from timm.layers import GluMlp, SwiGLU, global_pool_nlc
@@ -14,14 +16,24 @@ from rwf.vit.attention import Kernel, attend
 from rwf.vit.door import check_plain
 from rwf.vit.sockets import LowRank, Plug
 
-if TYPE_CHECKING:
-    from rwf.vit.feature_cache import Frozen
-
 Read = Literal["native", "cls", "mean"] | slice
 Statistics = tuple[float, float, float]
 
 _NOTHING = Plug()
 _DELTAS = frozenset({"q", "k", "v", "proj", "fc1", "fc2"})
+
+
+class Keeper(Protocol):
+    """Stands before a ViT's ``features`` and keeps what the frozen network says (``rwf.vit.feature_cache``)."""
+
+    asked: int
+    computed: int
+
+    def about(self, pictures: Sequence[int]) -> AbstractContextManager[None]:
+        """Within it, who asks about as many views asks about these test pictures."""
+
+    def features(self, x: Tensor, plug: Plug | None, read: Read) -> Tensor:
+        """As ``ViT.compute``.  # B 3 P P -> B F"""
 
 
 class ViT(nn.Module):
@@ -64,7 +76,7 @@ class ViT(nn.Module):
         self.feature_width: int = self.timm.embed_dim
         self.total_parameters = sum(p.numel() for p in model.parameters()) + 1000 * (self.feature_width + 1)
         self.hash = weights_hash(model)
-        self.frozen: Frozen | None = None
+        self.frozen: Keeper | None = None
         self.eval()
 
     def train(self, mode: bool = True) -> ViT:
