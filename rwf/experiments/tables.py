@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rwf.experiments.cell import Ask, Cell
 from rwf.registry import METHODS
 from rwf.run.params import PAPER_PERCENT
@@ -23,21 +25,21 @@ def table1(ask: Ask) -> list[Cell]:
 
 def few_shot(ask: Ask) -> list[Cell]:
     """Fewer training pictures of each class; what is lost, in points and as a share, is measured afterwards."""
-    return [
-        cell
-        for method in ask.methods(COMPARED + ZERO)
-        for fraction in FRACTIONS
-        for cell in ask.cells(method, {"fraction": fraction}, run={"train_fraction": fraction})
-    ]
+    return _along(ask, "fraction", "train_fraction", FRACTIONS)
 
 
 def tasks(ask: Ask) -> list[Cell]:
     """The same classes cut into more and smaller tasks."""
+    return _along(ask, "tasks", "tasks", TASKS)
+
+
+def _along(ask: Ask, label: str, option: str, values: Sequence[float]) -> list[Cell]:
+    """The paper's few rows and ours beside them, at each value of an option of the run."""
     return [
         cell
         for method in ask.methods(COMPARED + ZERO)
-        for count in TASKS
-        for cell in ask.cells(method, {"tasks": count}, run={"tasks": count})
+        for value in values
+        for cell in ask.cells(method, {label: value}, run={option: value})
     ]
 
 

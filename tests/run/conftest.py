@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from rwf.options import RunOptions
-from rwf.run.toy import BACKBONE, toy_catalog
+from rwf.run.toy import BACKBONE
+from tests.toys import toy_folder
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory) -> Path:
     """train/CLASS/*.png and test/CLASS/*.png: ten classes, ten and four pictures each."""
-    root = tmp_path_factory.mktemp("toy")
-    catalog = toy_catalog(10, 4)
-    for split, pictures in (("train", catalog.train), ("test", catalog.test)):
-        for i, label in enumerate(pictures.labels):
-            path = root / split / catalog.classes[label] / f"{i:04d}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(np.asarray(pictures.picture(i).permute(1, 2, 0))).save(path)
-    return root
+    return toy_folder(tmp_path_factory.mktemp("toy"), 10, 4)
 
 
 @pytest.fixture
