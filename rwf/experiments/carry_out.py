@@ -119,7 +119,7 @@ class Rows:
 
 
 def _work_off(asked: Asked, jobs: Sequence[Job], threads: int, ended: Callable[[Job, str], None]) -> None:
-    workers: Workers = Processes(threads)
+    workers: Workers = Processes(threads, asked.jobs or 1)
     if asked.ray:
         workers = Cluster(asked.ray, threads=threads, gpus=asked.gpus)
     try:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,21 +38,51 @@ class Workers(Protocol):
         """Nothing more comes."""
 
 
+@dataclass(frozen=True)
+class Running:
+    """The process of a run, and the processors that it keeps to; none if it is free to go anywhere."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+    processors: frozenset[int]
+
+
+def shares(threads: int, at_once: int) -> list[frozenset[int]]:
+    """The processors this process may use, dealt out to so many runs; none if that does not come out even.
+
+    Some kernels leave two busy runs on one processor while another has nothing to do. Runs that need fewer processors
+    than there are stay free: a second command would be given the same ones.
+    """
+    if not hasattr(os, "sched_setaffinity"):  # not Linux
+        return []
+    processors = sorted(os.sched_getaffinity(0))
+    if at_once < 2 or at_once * threads != len(processors):
+        return []
+    return [frozenset(processors[start : start + threads]) for start in range(0, len(processors), threads)]
+
+
 class Processes:
-    """A process a run, on this machine."""
+    """A process a run, on this machine; if together they take all processors, each has its own (see ``shares``)."""
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
+    def __init__(self, threads: int, at_once: int = 1) -> None:
+        self.threads, self.free = threads, shares(threads, at_once)
 
-    def start(self, folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
-        return launch(folder, self.threads), folder
+    def start(self, folder: Path) -> Running:
+        process, processors = launch(folder, self.threads), self.free.pop() if self.free else frozenset[int]()
+        if processors:
+            with contextlib.suppress(ProcessLookupError):  # it has ended already
+                os.sched_setaffinity(process.pid, processors)
+        return Running(process, folder, processors)
 
-    def ended(self, handle: tuple[subprocess.Popen[bytes], Path]) -> str | None:
-        process, folder = handle
-        return None if process.poll() is None else verdict(process.returncode, folder)
+    def ended(self, handle: Running) -> str | None:
+        if handle.process.poll() is None:
+            return None
+        if handle.processors:
+            self.free.append(handle.processors)
+        return verdict(handle.process.returncode, handle.folder)
 
-    def stop(self, handles: Sequence[tuple[subprocess.Popen[bytes], Path]]) -> None:
-        end([process for process, _ in handles])
+    def stop(self, handles: Sequence[Running]) -> None:
+        end([handle.process for handle in handles])
 
     def close(self) -> None:
         pass

@@ -14,9 +14,10 @@ import pytest
 from rich.console import Console
 
 import rwf.run.queue as queue
+import rwf.run.workers as workers
 from rwf.errors import UserError
 from rwf.run.queue import Job, interruptible, pictures_learned, work_off
-from rwf.run.workers import ROOT, Cluster, verdict
+from rwf.run.workers import ROOT, Cluster, Processes, shares, verdict
 
 
 class Pretend:
@@ -117,3 +118,34 @@ def test_a_run_ends_with_whoever_started_it() -> None:
     child.stdin.close()
     assert child.wait(50) == -signal.SIGTERM
     child.stdout.close()
+
+
+linux = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processors are dealt out on Linux only")
+
+
+@linux
+@pytest.mark.parametrize(
+    ("threads", "at_once", "wanted"),
+    [(1, 4, [{0}, {2}, {3}, {5}]), (2, 2, [{0, 2}, {3, 5}]), (4, 1, []), (1, 2, []), (2, 4, [])],
+)
+def test_processors_are_dealt_out_if_that_comes_out_even(monkeypatch, threads, at_once, wanted) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {5, 0, 3, 2})
+    assert shares(threads, at_once) == wanted
+
+
+@linux
+def test_runs_that_fill_the_machine_keep_to_their_processors(monkeypatch, tmp_path) -> None:
+    mine = os.sched_getaffinity(0)
+    if len(mine) < 2:
+        pytest.skip("there is only one processor")
+    command = [sys.executable, "-c", "input()"]
+    monkeypatch.setattr(workers, "launch", lambda *_: subprocess.Popen(command, stdin=subprocess.PIPE))
+    processes = Processes(1, len(mine))
+    running = [processes.start(tmp_path) for _ in mine]
+    held = [os.sched_getaffinity(one.process.pid) for one in running]
+    assert all(len(one) == 1 for one in held)
+    assert set().union(*held) == mine
+    running[0].process.communicate(b"\n")
+    assert processes.ended(running[0]) == ""
+    assert processes.free == [held[0]]
+    processes.stop(running[1:])
