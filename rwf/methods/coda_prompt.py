@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from rwf.data.batch import Batch, Boundary
-from rwf.parts.gradient import GradientLearner
+from rwf.parts.gradient import GradientLearner, Reset
 from rwf.parts.protocol import MASKED
 from rwf.parts.query import frozen_query
 from rwf.parts.settings import not_negative
@@ -31,11 +31,11 @@ class CodaPrompt(GradientLearner):
     """Keys and values of a prompt, half of each."""
     penalty: float = 0.0
     """Weight of the orthogonality of the components (0.1 in the paper, 0 in the published code)."""
-    reset_optimizer: bool = True
-    """Forget the optimiser's moments when a task begins, so that earlier components stay."""
+    reset_optimizer: Reset = "features"
+    """Moments forgotten when a task begins: all but the head's, so that earlier components stay. ``all`` is published."""
 
     extra_needs = frozenset({"boundaries", "task_count"})
-    paper_options = MASKED | {"lr": 0.001, "clip": 0.0, "reset_optimizer": True}
+    paper_options = MASKED | {"lr": 0.001, "clip": 0.0, "reset_optimizer": "all"}
 
     def setup(self) -> None:
         not_negative(penalty=self.penalty)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from rwf.data.batch import Batch, Boundary
-from rwf.parts.gradient import GradientLearner
+from rwf.parts.gradient import GradientLearner, Reset
 from rwf.parts.protocol import MASKED
 from rwf.parts.query import frozen_query
 from rwf.parts.settings import not_negative
@@ -37,20 +37,22 @@ class DualPrompt(GradientLearner):
     """Tasks there is room for; as many as there are (which it is then told) if not given."""
     pull: float = 1.0
     """Weight of the term that draws a task's key to its queries."""
+    prompt_start: float = 1.0
+    """Prompts begin between minus and plus this: 1 as published for PyTorch, less for tokens that are small."""
     official_reshape: bool = False
     """The published layout, which mixes keys, values and samples."""
-    reset_optimizer: bool = True
-    """Forget the optimiser's moments when a task begins, so that earlier tasks' prompts stay."""
+    reset_optimizer: Reset = "features"
+    """Moments forgotten when a task begins: all but the head's, so that earlier tasks' prompts stay. ``all`` is published."""
 
     answers_while_learning = False  # the task's prompts are trained, the chosen ones answer
-    paper_options = MASKED | {"lr": 0.0075, "reset_optimizer": True, "official_reshape": True}
+    paper_options = MASKED | {"lr": 0.0075, "reset_optimizer": "all", "official_reshape": True}
 
     @property
     def needs(self) -> frozenset[str]:
         return super().needs | {"boundaries"} | ({"task_count"} if self.pool is None else set())
 
     def setup(self) -> None:
-        not_negative(pull=self.pull)
+        not_negative(pull=self.pull, prompt_start=self.prompt_start)
         general = self.general_blocks
         expert = self.expert_blocks if self.expert_blocks is not None else min(3, self.vit.depth - general)
         self.tasks = Tasks()
@@ -62,6 +64,7 @@ class DualPrompt(GradientLearner):
             expert_blocks=range(general, general + expert),
             general_length=self.general_length,
             expert_length=self.expert_length,
+            bound=self.prompt_start,
             official_reshape=self.official_reshape,
             seed=self.seed,
         )

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from rwf.parts.adapted import AdaptedPrototypes
+from rwf.parts.gradient import Reset
 from rwf.parts.masks import MaskKind
 from rwf.parts.protocol import ADAPTED
 from rwf.parts.prototypes import complete_prototypes, reweighted_logits
@@ -29,10 +30,10 @@ class EASE(AdaptedPrototypes):
     """Weight of the spaces other than a class's own."""
     mask: MaskKind = "task"
     """Which classes compete in the temporary head; task makes it one head a task, as published."""
-    reset_optimizer: bool = True
-    """Forget the optimiser's moments when a task begins."""
+    reset_optimizer: Reset = "features"
+    """Moments forgotten when a task begins: all but the head's. ``all`` is published."""
 
-    paper_options = ADAPTED
+    paper_options = ADAPTED | {"reset_optimizer": "all"}
 
     def setup(self) -> None:
         not_negative(alpha=self.alpha)

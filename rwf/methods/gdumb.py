@@ -22,6 +22,7 @@ from rwf.data.batch import Batch
 from rwf.errors import UserError
 from rwf.methods.finetune import Finetune
 from rwf.parts.balance import GreedyBalanced
+from rwf.parts.gradient import Reset
 from rwf.parts.masks import MaskKind
 from rwf.seeds import generator
 
@@ -43,7 +44,7 @@ class GDumb(Finetune):
 
     mask: MaskKind = field(default="seen", init=False)
     window: int = field(default=1, init=False)
-    reset_optimizer: bool = field(default=False, init=False)
+    reset_optimizer: Reset = field(default="none", init=False)
 
     extra_needs = frozenset({"memory"})
     answers_while_learning = False

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rwf.data.batch import Batch, Boundary
 from rwf.errors import UserError
-from rwf.parts.gradient import GradientLearner
+from rwf.parts.gradient import GradientLearner, Reset
 from rwf.parts.masks import MaskKind
 from rwf.parts.protocol import MASKED
 from rwf.parts.subspace import DualMemories, InputMoments, energy_threshold
@@ -43,11 +43,11 @@ class InfLoRA(GradientLearner):
     """Pictures of a task (strict) that its branch is designed from; a task of fewer trains the head alone."""
     mask: MaskKind = "task"
     """Which classes compete in the loss; task makes it one head a task, as published."""
-    reset_optimizer: bool = True
-    """Forget the optimiser's moments when a task begins."""
+    reset_optimizer: Reset = "features"
+    """Moments forgotten when a task begins: all but the head's. ``all`` is published."""
 
     extra_needs = frozenset({"boundaries", "task_count"})
-    paper_options = MASKED | {"lr": 0.0005, "clip": 0.0, "passes": "official"}
+    paper_options = MASKED | {"lr": 0.0005, "clip": 0.0, "passes": "official", "reset_optimizer": "all"}
 
     @property
     def needs(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ own choice (the published batch-wise choice lets test batches of one task tell t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from rwf.parts.gradient import GradientLearner
 from rwf.parts.protocol import MASKED
 from rwf.parts.query import frozen_query
 from rwf.parts.settings import not_negative
+from rwf.vit.forward import Read
 from rwf.vit.prompts import Choice, JoiningTokens, PromptPool
 
 
@@ -32,16 +34,25 @@ class L2P(GradientLearner):
     """Prompts chosen for a picture."""
     pull: float = 0.1
     """Weight of the term that draws chosen keys to their queries."""
+    prompt_start: float = 1.0
+    """Prompts begin between minus and plus this: 1 as published for PyTorch, less for tokens that are small."""
+    read: Literal["prompts", "picture"] = "prompts"
+    """What the head reads: the mean of the prompts' rows, as published, or what it reads without prompts."""
     batchwise: bool = False
     """Train all pictures of a batch with the prompts that most of them choose."""
 
-    paper_options = MASKED | {"lr": 0.0075, "reset_optimizer": True, "batchwise": True}
+    paper_options = MASKED | {"lr": 0.0075, "reset_optimizer": "all", "batchwise": True}
 
     def setup(self) -> None:
-        not_negative(pull=self.pull)
+        not_negative(pull=self.pull, prompt_start=self.prompt_start)
         self.answers_while_learning = not self.batchwise  # type: ignore[misc]  # of this configuration
         self.prompts = PromptPool(
-            width=self.vit.width, pool=self.pool, length=self.length, top_k=self.top_k, seed=self.seed
+            width=self.vit.width,
+            pool=self.pool,
+            length=self.length,
+            top_k=self.top_k,
+            bound=self.prompt_start,
+            seed=self.seed,
         )
 
     def choose(self, x: Tensor, *, batchwise: bool = False) -> Choice:
@@ -49,9 +60,10 @@ class L2P(GradientLearner):
         return self.prompts.keys.choose(frozen_query(self.vit, x), batchwise=batchwise)
 
     def prompted(self, x: Tensor, choice: Choice) -> Tensor:
-        """The mean of the chosen prompts' tokens after the last norm.  # B 3 P P -> B d"""
+        """What the head reads once the chosen prompts have joined.  # B 3 P P -> B d"""
         tokens = self.prompts.tokens(choice.ids, self._position())  # B top_k*length d
-        return self.vit.features(x, JoiningTokens(tokens), read=slice(-tokens.shape[1], None))
+        read: Read = slice(-tokens.shape[1], None) if self.read == "prompts" else "native"
+        return self.vit.features(x, JoiningTokens(tokens), read=read)
 
     def features(self, x: Tensor) -> Tensor:
         return self.prompted(x, self.choose(x))

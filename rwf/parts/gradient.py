@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -17,6 +17,13 @@ from rwf.parts.masks import ClassMask, MaskKind, masked_cross_entropy
 from rwf.parts.optim import NamedOptimizer, OptimizerKind
 from rwf.parts.settings import not_negative
 from rwf.vit.sockets import Plug
+
+Reset = Literal["none", "features", "all"]
+
+
+def is_head(name: str) -> bool:
+    """Whether a trained parameter of this name belongs to the head."""
+    return name.startswith("classifier.")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -45,8 +52,8 @@ class GradientLearner(Learner):
     """L2 decay of the trained weights."""
     clip: float = 1.0
     """Bound of the gradient's joint norm; 0 for none."""
-    reset_optimizer: bool = False
-    """Forget the optimiser's moments when a task begins (needs boundaries)."""
+    reset_optimizer: Reset = "none"
+    """Moments that the optimiser forgets when a task begins (then needs boundaries): all but the head's, or all."""
 
     answers_while_learning = True
 
@@ -57,7 +64,7 @@ class GradientLearner(Learner):
             needs |= {"boundaries", "task_classes"}
         if self.mask == "none":
             needs.add("class_count")
-        if self.reset_optimizer:
+        if self.reset_optimizer != "none":
             needs.add("boundaries")
         return frozenset(needs)
 
@@ -115,7 +122,7 @@ class GradientLearner(Learner):
 
     def rate_of(self, name: str) -> float:
         """The learning rate of a trained parameter, by its name."""
-        return self.head_lr if name.startswith("classifier.") and self.head_lr is not None else self.lr
+        return self.head_lr if is_head(name) and self.head_lr is not None else self.lr
 
     # -- what methods use ----------------------------------------------------------------------------------------
 
@@ -173,8 +180,9 @@ class GradientLearner(Learner):
     def on_boundary(self, boundary: Boundary) -> None:
         if self.mask == "task":
             self.class_mask.enter(self.rows(boundary.classes).tolist())
-        if self.reset_optimizer:
-            self.adam.reset()
+        if self.reset_optimizer != "none":
+            everything = self.reset_optimizer == "all"
+            self.adam.reset(name for name in self.trained() if everything or not is_head(name))
 
     def on_new_classes(self) -> None:
         if self.classifier is not None and self.classifier.grow(len(self.classes)):

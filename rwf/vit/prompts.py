@@ -14,12 +14,14 @@ from rwf.seeds import generator
 from rwf.vit.sockets import Plug, Prefix
 
 
-def initial(shape: tuple[int, ...], seed: int, purpose: str, std: float | None = None) -> nn.Parameter:
-    """Initial values by name: normal with this std, or uniform from -1 to 1, as prompt pools start."""
+def initial(
+    shape: tuple[int, ...], seed: int, purpose: str, std: float | None = None, bound: float = 1.0
+) -> nn.Parameter:
+    """Initial values by name: normal with this std, or uniform between minus and plus this bound, as pools start."""
     draw = generator(seed, purpose)
     if std is not None:
         return nn.Parameter(torch.randn(shape, generator=draw) * std)
-    return nn.Parameter(torch.rand(shape, generator=draw) * 2 - 1)
+    return nn.Parameter((torch.rand(shape, generator=draw) * 2 - 1) * bound)
 
 
 def check_blocks(blocks: Iterable[int], depth: int) -> list[int]:
@@ -125,11 +127,13 @@ class Keys(nn.Module):
 class PromptPool(nn.Module):
     """L2P: a pool of short token sequences and their keys."""
 
-    def __init__(self, *, width: int, pool: int = 10, length: int = 5, top_k: int = 5, seed: int = 0) -> None:
+    def __init__(
+        self, *, width: int, pool: int = 10, length: int = 5, top_k: int = 5, bound: float = 1.0, seed: int = 0
+    ) -> None:
         super().__init__()
         check_counts(length=length)
         self.keys = Keys(pool, width, top_k=top_k, seed=seed, purpose="l2p keys")
-        self.prompts = initial((pool, length, width), seed, "l2p prompts")
+        self.prompts = initial((pool, length, width), seed, "l2p prompts", bound=bound)
 
     def tokens(self, ids: Tensor, position: Tensor | None = None) -> Tensor:
         """The chosen prompts, one after another, with the position embedding of their slots.  # B k -> B k*length d"""
@@ -155,6 +159,7 @@ class DualPrompts(nn.Module):
         expert_blocks: Iterable[int] = (2, 3, 4),
         general_length: int = 5,
         expert_length: int = 5,
+        bound: float = 1.0,
         official_reshape: bool = False,
         seed: int = 0,
     ) -> None:
@@ -167,8 +172,8 @@ class DualPrompts(nn.Module):
             raise UserError("a block cannot have general and expert prompts; name different blocks.")
         self.official_reshape = official_reshape
         g, e = len(self.general_blocks), len(self.expert_blocks)
-        self.general = initial((g, 2, general_length, width), seed, "dual general")
-        self.expert = initial((e, 2, pool, expert_length, width), seed, "dual expert")
+        self.general = initial((g, 2, general_length, width), seed, "dual general", bound=bound)
+        self.expert = initial((e, 2, pool, expert_length, width), seed, "dual expert", bound=bound)
 
     def chosen(self, ids: Tensor) -> Tensor:
         """The expert prompts of these choices, keys then values.  # B k -> blocks B 2 k*length d"""

@@ -89,7 +89,7 @@ def test_two_tasks_are_the_published_updates(penalty: float) -> None:
     """Cross-entropy among the task's classes, earlier components fixed, the penalty over all components so far."""
     vit, viewer = tiny_vit(), pictures(24)
     options = SMALL | {"penalty": penalty, "mask": "task", "head": "linear", "clip": 0.0}
-    learner = bound("coda_prompt", vit, viewer, told=TWO, lr=0.02, head_lr=0.01, **options)
+    learner = bound("coda_prompt", vit, viewer, told=TWO, reset_optimizer="all", lr=0.02, head_lr=0.01, **options)
     learner.rows(list("abcde"))
     hand = ByHand(learner, lr=0.02, head_lr=0.01)
     before: dict[str, Tensor] = {}
@@ -117,7 +117,7 @@ def test_two_tasks_are_the_published_updates(penalty: float) -> None:
 
 def test_without_the_reset_momentum_moves_earlier_components() -> None:
     viewer = pictures(8)
-    learner = bound("coda_prompt", tiny_vit(), viewer, told=TWO, reset_optimizer=False, **SMALL)
+    learner = bound("coda_prompt", tiny_vit(), viewer, told=TWO, reset_optimizer="none", **SMALL)
     learner.learn(viewer.batch(range(4), list("abab")))
     before = learner.prompts.keys.detach()[:, :2].clone()
     tell(learner, Boundary(1, []))
@@ -144,7 +144,7 @@ def test_it_answers_with_all_components_so_far_and_none_of_later_tasks() -> None
 
 def test_it_needs_boundaries_and_how_many_tasks_there_are() -> None:
     assert needs("coda_prompt") == {"boundaries", "task_count"}
-    assert needs("coda_prompt", reset_optimizer=False) == {"boundaries", "task_count"}
+    assert needs("coda_prompt", reset_optimizer="none") == {"boundaries", "task_count"}
     assert needs("coda_prompt", mask="task") == {"boundaries", "task_count", "task_classes"}
     assert needs("coda_prompt", mask="none") == {"boundaries", "task_count", "class_count"}
 
@@ -152,7 +152,7 @@ def test_it_needs_boundaries_and_how_many_tasks_there_are() -> None:
 def test_the_row_of_the_paper_and_the_defaults() -> None:
     method: Any = make_method("coda_prompt", {})
     paper = method.paper_options
-    assert (paper["mask"], paper["lr"], paper["clip"], paper["reset_optimizer"]) == ("task", 1e-3, 0.0, True)
+    assert (paper["mask"], paper["lr"], paper["clip"], paper["reset_optimizer"]) == ("task", 1e-3, 0.0, "all")
     assert (method.penalty, method.length) == (0.0, 8)
     wide = bound("coda_prompt", tiny_vit(depth=6, width=128), pictures(1), told=Told(task_count=10))
     assert wide.prompts.prompts.shape == (5, 100, 8, 128)

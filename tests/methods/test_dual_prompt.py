@@ -83,7 +83,18 @@ def literal_cosines(vit: ViT, x: Tensor, keys: Tensor) -> Tensor:
 def test_two_tasks_are_the_published_updates() -> None:
     """The task's prompts are trained, its key drawn to the queries; the next task's prompts begin as these."""
     vit, viewer = tiny_vit(), pictures(24)
-    learner = bound("dual_prompt", vit, viewer, lr=0.02, head_lr=None, clip=1.0, mask="task", head="linear", **SMALL)
+    learner = bound(
+        "dual_prompt",
+        vit,
+        viewer,
+        lr=0.02,
+        head_lr=None,
+        clip=1.0,
+        reset_optimizer="all",
+        mask="task",
+        head="linear",
+        **SMALL,
+    )
     learner.rows(list("abcde"))
     hand = ByHand(learner, lr=0.02, clip=1.0)
     for task, allowed in enumerate([[0, 1, 2], [3, 4]]):
@@ -110,7 +121,7 @@ def test_two_tasks_are_the_published_updates() -> None:
 
 def test_without_the_reset_momentum_moves_the_prompts_of_earlier_tasks() -> None:
     vit, viewer = tiny_vit(), pictures(8)
-    learner = bound("dual_prompt", vit, viewer, reset_optimizer=False, **SMALL)
+    learner = bound("dual_prompt", vit, viewer, reset_optimizer="none", **SMALL)
     assert learner.needs == {"boundaries"}, "the task's prompts are named by the boundaries all the same"
     tell(learner, Boundary(0, ["a"]))
     learner.learn(viewer.batch(range(4), list("abab")))
@@ -154,7 +165,7 @@ def test_the_published_layout_is_an_option_that_mixes_pictures() -> None:
 def test_it_needs_boundaries_and_how_many_tasks_there_are() -> None:
     assert needs("dual_prompt") == {"boundaries", "task_count"}
     assert needs("dual_prompt", pool=10) == {"boundaries"}
-    assert needs("dual_prompt", pool=10, reset_optimizer=False) == {"boundaries"}
+    assert needs("dual_prompt", pool=10, reset_optimizer="none") == {"boundaries"}
     assert needs("dual_prompt", mask="task") == {"boundaries", "task_count", "task_classes"}
     assert needs("dual_prompt", pool=10, mask="none") == {"boundaries", "class_count"}
     learner = bound("dual_prompt", tiny_vit(depth=5), pictures(1), told=Told(task_count=7))

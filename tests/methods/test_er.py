@@ -278,7 +278,7 @@ def test_the_memory_is_the_one_that_was_asked_for(rule: Any) -> None:
         ({}, {"memory"}),
         ({"mask": "none"}, {"memory", "class_count"}),
         ({"mask": "task"}, {"memory", "boundaries", "task_classes"}),
-        ({"reset_optimizer": True}, {"memory", "boundaries"}),
+        ({"reset_optimizer": "all"}, {"memory", "boundaries"}),
     ],
 )
 def test_needs(options: dict[str, Any], needs: set[str]) -> None:

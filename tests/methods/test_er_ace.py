@@ -56,7 +56,7 @@ def test_new_pictures_leave_old_rows_alone_and_replayed_ones_push_new_rows() -> 
 
 def test_needs() -> None:
     assert ERACE().needs == {"memory"}
-    assert ERACE(reset_optimizer=True).needs == {"memory", "boundaries"}
+    assert ERACE(reset_optimizer="all").needs == {"memory", "boundaries"}
 
 
 @pytest.mark.parametrize("option", ["mask", "window"])

@@ -152,7 +152,7 @@ def test_the_row_of_a_new_class_is_not_pulled_back_to_where_it_stood_before_it_b
         ({}, {"boundaries"}),
         ({"official": True}, {"boundaries"}),
         ({"consolidate_every": 5}, set()),
-        ({"consolidate_every": 5, "reset_optimizer": True}, {"boundaries"}),
+        ({"consolidate_every": 5, "reset_optimizer": "all"}, {"boundaries"}),
         ({"mask": "none"}, {"boundaries", "class_count"}),
     ],
 )

@@ -153,7 +153,9 @@ class Literal:
 def test_two_tasks_with_one_look_are_written_out() -> None:
     """Head alone on the first 8 pictures, whose inputs design the branch; then head and B; inputs of all remembered."""
     vit, viewer = tiny_vit(depth=2), pictures(32)
-    learner = bound("inflora", vit, viewer, told=TWO, lr=0.01, head_lr=0.02, design_after=8, **SMALL)
+    learner = bound(
+        "inflora", vit, viewer, told=TWO, lr=0.01, head_lr=0.02, reset_optimizer="all", design_after=8, **SMALL
+    )
     assert learner.needs == {"boundaries", "task_classes", "task_count"}
     literal, occupied = Literal(vit), [torch.zeros(16, 16).double()] * 2
     hand = ByHand(learner, lr=0.01, head_lr=0.02)
@@ -186,9 +188,9 @@ def test_two_tasks_with_one_look_are_written_out() -> None:
 
 
 def test_one_head_under_the_task_mask_is_a_head_a_task() -> None:
-    """Published: a linear layer a task, of which only the running one learns."""
+    """Published: a linear layer a task with an optimiser of its own, of which only the running one learns."""
     viewer = pictures(16)
-    learner = bound("inflora", tiny_vit(depth=2), viewer, told=TWO, design_after=4, **SMALL)
+    learner = bound("inflora", tiny_vit(depth=2), viewer, told=TWO, reset_optimizer="all", design_after=4, **SMALL)
     tell(learner, Boundary(0, "ab"))
     for i in range(2):
         learner.learn(viewer.batch(range(4 * i, 4 * i + 4), "abab"))
@@ -222,7 +224,9 @@ def test_official_trains_the_branch_from_the_first_picture() -> None:
         yield viewer.batch(range(8), "abababab")
 
     told = Told(task_count=1, second_look=look)
-    learner = bound("inflora", vit, viewer, told=told, passes="official", lr=0.01, head_lr=0.01, **SMALL)
+    learner = bound(
+        "inflora", vit, viewer, told=told, passes="official", reset_optimizer="all", lr=0.01, head_lr=0.01, **SMALL
+    )
     literal = Literal(vit)
     literal.features(viewer.batch(range(8), "abababab").view(), None)
     tell(learner, Boundary(0, "ab"))
@@ -243,7 +247,7 @@ def test_it_needs_a_second_look_only_in_the_official_form() -> None:
     assert needs("inflora") == strict
     assert needs("inflora", passes="official") == strict | {"second_look"}
     assert needs("inflora", mask="batch") == {"boundaries", "task_count"}
-    assert needs("inflora", mask="batch", reset_optimizer=False) == {"boundaries", "task_count"}
+    assert needs("inflora", mask="batch", reset_optimizer="none") == {"boundaries", "task_count"}
     assert needs("inflora", mask="none") == {"boundaries", "task_count", "class_count"}
 
 

@@ -88,7 +88,7 @@ def test_it_needs_what_its_mask_needs() -> None:
     assert needs("linear_probe") == frozenset()
     assert needs("linear_probe", mask="task") == {"boundaries", "task_classes"}
     assert needs("linear_probe", mask="none") == {"class_count"}
-    assert needs("linear_probe", reset_optimizer=True) == {"boundaries"}
+    assert needs("linear_probe", reset_optimizer="all") == {"boundaries"}
 
 
 def test_the_default_is_the_one_that_docs_defaults_chose() -> None:

@@ -110,7 +110,7 @@ def test_answers_are_cosines_over_the_temperature() -> None:
 
 def test_needs() -> None:
     assert PCR().needs == {"memory"}
-    assert PCR(reset_optimizer=True).needs == {"memory", "boundaries"}
+    assert PCR(reset_optimizer="all").needs == {"memory", "boundaries"}
     assert needs_of_paper("pcr") == {"memory"}
 
 

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from rwf.data.batch import Batch, Boundary
-from rwf.parts.gradient import GradientLearner
+from rwf.parts.gradient import GradientLearner, is_head
 from rwf.run.step import drive, tell
 from tests.toys import toy
 
@@ -77,7 +77,7 @@ def test_a_step_is_adam_on_the_masked_cross_entropy(mask):
 
 
 def test_resetting_the_optimiser_at_a_task_forgets_its_moments():
-    learner, stream = toy(mask="batch", reset_optimizer=True)
+    learner, stream = toy(mask="batch", reset_optimizer="all")
     learner = gradient(learner)
     assert learner.needs == {"boundaries"}
     for _ in drive(learner, stream, 0, end=10):
@@ -85,6 +85,20 @@ def test_resetting_the_optimiser_at_a_task_forgets_its_moments():
     assert learner.adam.state()[0]
     tell(learner, Boundary(1, ["x"]))
     assert not learner.adam.state()[0]
+
+
+def test_the_head_may_keep_its_moments():
+    learner, stream = toy("rwf", mask="batch", reset_optimizer="features")
+    learner = gradient(learner)
+    assert learner.needs == {"boundaries"}
+    for _ in drive(learner, stream, 0, end=3):
+        pass
+    before = learner.adam.state()[0]
+    assert any(not is_head(name) for name in before)
+    tell(learner, Boundary(1, ["x"]))
+    after = learner.adam.state()[0]
+    assert after.keys() == {name for name in before if is_head(name)}
+    assert all(torch.equal(before[name], after[name]) for name in after)
 
 
 def test_the_head_has_a_rate_of_its_own():

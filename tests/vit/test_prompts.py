@@ -248,3 +248,12 @@ def test_an_unprompted_block_has_no_prefix() -> None:
     plug: Plug = StaticPrompts(width=8, depth=3, blocks=[1], prompts=2)
     assert plug.prefix(0, torch.zeros(1, 1, 8)) is None
     assert isinstance(plug.prefix(1, torch.zeros(1, 1, 8)), Prefix)
+
+
+def test_pools_begin_within_their_bound() -> None:
+    for bound in (1.0, 0.01):
+        pool = PromptPool(width=16, bound=bound)
+        dual = DualPrompts(width=16, depth=5, pool=3, bound=bound)
+        for prompts in (pool.prompts, dual.general, dual.expert):
+            assert bound / 2 < prompts.abs().max() <= bound
+        assert pool.keys.weight.abs().max() > 0.5, "keys are compared by cosine and keep their size"
