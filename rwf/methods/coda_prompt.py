@@ -32,7 +32,7 @@ class CodaPrompt(GradientLearner):
     penalty: float = 0.0
     """Weight of the orthogonality of the components (0.1 in the paper, 0 in the published code)."""
     reset_optimizer: Reset = "features"
-    """Moments forgotten when a task begins: all but the head's, so that earlier components stay. ``all`` is published."""
+    """What is forgotten when a task begins: moments but the head's, so that components stay; published is all."""
 
     extra_needs = frozenset({"boundaries", "task_count"})
     paper_options = MASKED | {"lr": 0.001, "clip": 0.0, "reset_optimizer": "all"}

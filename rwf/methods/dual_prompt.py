@@ -42,7 +42,7 @@ class DualPrompt(GradientLearner):
     official_reshape: bool = False
     """The published layout, which mixes keys, values and samples."""
     reset_optimizer: Reset = "features"
-    """Moments forgotten when a task begins: all but the head's, so that earlier tasks' prompts stay. ``all`` is published."""
+    """What is forgotten when a task begins: moments but the head's, so that old prompts stay; published is all."""
 
     answers_while_learning = False  # the task's prompts are trained, the chosen ones answer
     paper_options = MASKED | {"lr": 0.0075, "reset_optimizer": "all", "official_reshape": True}

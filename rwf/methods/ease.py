@@ -31,7 +31,7 @@ class EASE(AdaptedPrototypes):
     mask: MaskKind = "task"
     """Which classes compete in the temporary head; task makes it one head a task, as published."""
     reset_optimizer: Reset = "features"
-    """Moments forgotten when a task begins: all but the head's. ``all`` is published."""
+    """What is forgotten when a task begins: moments but the head's; published is all."""
 
     paper_options = ADAPTED | {"reset_optimizer": "all"}
 

@@ -44,7 +44,7 @@ class InfLoRA(GradientLearner):
     mask: MaskKind = "task"
     """Which classes compete in the loss; task makes it one head a task, as published."""
     reset_optimizer: Reset = "features"
-    """Moments forgotten when a task begins: all but the head's. ``all`` is published."""
+    """What is forgotten when a task begins: moments but the head's; published is all."""
 
     extra_needs = frozenset({"boundaries", "task_count"})
     paper_options = MASKED | {"lr": 0.0005, "clip": 0.0, "passes": "official", "reset_optimizer": "all"}
