@@ -20,10 +20,9 @@ from rwf.run.evaluate import TEST_BATCH, guess
 from rwf.run.result import PREDICTIONS
 from rwf.run.start import resume, start
 from rwf.run.world import World
+from rwf.student import t_quantile
 
 Precision = Literal["fp32", "bf16"]
-T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""Student's t at 97.5 % for 1 to 10 degrees of freedom; for more of them the last, which is on the safe side."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,7 @@ def interval(differences: Sequence[float]) -> tuple[float, float] | None:
     """The 95 % interval of the mean difference, by Student's t over seeds; None for one seed."""
     if len(differences) < 2:
         return None
-    t = T_975[min(len(differences) - 1, len(T_975)) - 1]
-    half = t * stdev(differences) / len(differences) ** 0.5
+    half = t_quantile(0.975, len(differences) - 1) * stdev(differences) / len(differences) ** 0.5
     return mean(differences) - half, mean(differences) + half
 
 

@@ -29,10 +29,10 @@ def test_agreement_is_over_what_both_were_asked() -> None:
 def test_the_interval_is_students() -> None:
     assert interval([0.5]) is None
     low, high = interval([1.0, 2.0, 3.0]) or (0, 0)
-    assert (low, high) == pytest.approx((2 - 4.303 / 3**0.5, 2 + 4.303 / 3**0.5))
+    assert (low, high) == pytest.approx((2 - 4.3026527 / 3**0.5, 2 + 4.3026527 / 3**0.5))
     many = interval(list(np.linspace(-1, 1, 100)))
     assert many is not None
-    assert many[1] == pytest.approx(2.228 * np.linspace(-1, 1, 100).std(ddof=1) / 10)
+    assert many[1] == pytest.approx(1.9842169 * np.linspace(-1, 1, 100).std(ddof=1) / 10)
 
 
 def test_the_outcome_in_words_and_figures() -> None:
