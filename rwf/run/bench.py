@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from rwf.errors import UserError
+from rwf.run.allocator import keep_freed_memory
 from rwf.run.cost import TASKS, Case, cases, is_told_of_tasks, price
 from rwf.run.timing import UNTIMED, Row, timed
 from rwf.run.world import set_threads
@@ -26,6 +27,7 @@ def bench(
     threads: int | None = None,
 ) -> list[Row]:
     """A row for each method and variant. Only shapes count, so weights are drawn and not downloaded."""
+    keep_freed_memory()
     set_threads(threads)
     for name, value in (("batch-size", batch_size), ("time-batch", time_batch), ("rounds", rounds)):
         if value < 1:

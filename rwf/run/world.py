@@ -24,6 +24,7 @@ from rwf.data.validation import validation_catalog
 from rwf.errors import UserError
 from rwf.options import RunOptions
 from rwf.parts.learner import Learner
+from rwf.run.allocator import keep_freed_memory
 from rwf.run.build import LearnerConfig, make_learner
 from rwf.run.plan import Plan
 from rwf.run.step import LateStream
@@ -167,7 +168,8 @@ def first_tasks(catalog: Catalog, options: RunOptions) -> tuple[Catalog, RunOpti
 
 
 def steady(threads: int | None) -> None:
-    """The settings under which the same run gives the same bits."""
+    """The settings under which the same run gives the same bits, and gives memory back once."""
+    keep_freed_memory()
     set_threads(threads)
     torch.use_deterministic_algorithms(True)
 
