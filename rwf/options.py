@@ -37,6 +37,8 @@ class RunOptions:
     """Sorted by name, or shuffled by the seed."""
     train_fraction: float = 1.0
     """Part of each class's training pictures that is used."""
+    test_fraction: float = 1.0
+    """Part of each class's test pictures that is asked about, the same for every seed."""
     order: Literal["split", "iid", "sorted", "blurry", "si-blurry", "drift"] = "split"
     """Task after task, all mixed, class after class, or without sharp tasks: i-Blurry, Si-Blurry, smooth drift."""
     blurry_n: int = 50
@@ -94,8 +96,9 @@ class RunOptions:
                 raise UserError(f"{flag(name)} is {value}: give a number that is {least} or more.")
         if self.validation > self.tasks:
             raise UserError(f"--validation is {self.validation}, but there are {self.tasks} tasks: give at most that.")
-        if not 0 < self.train_fraction <= 1:
-            raise UserError(f"--train-fraction is {self.train_fraction}: give a part above 0 and up to 1.")
+        for name in ("train_fraction", "test_fraction"):
+            if not 0 < getattr(self, name) <= 1:
+                raise UserError(f"{flag(name)} is {getattr(self, name)}: give a part above 0 and up to 1.")
         for name in ("blurry_n", "blurry_m"):
             if getattr(self, name) > 100:
                 raise UserError(f"{flag(name)} is {getattr(self, name)}: give a percentage from 0 to 100.")

@@ -118,6 +118,7 @@ def test_a_wrong_option_ends_with_2(line: str) -> None:
         ({"checkpoint_every": float("nan")}, "--checkpoint-every is nan"),
         ({"train_fraction": 0.0}, "--train-fraction is 0.0"),
         ({"train_fraction": 1.5}, "--train-fraction is 1.5"),
+        ({"test_fraction": 0.0}, "--test-fraction is 0.0"),
         ({"benchmark": ""}, "--benchmark is empty"),
     ],
 )

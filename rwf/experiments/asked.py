@@ -31,6 +31,8 @@ class Asked:
     """Sorted by name, or shuffled by the seed: then seeds are class orders too."""
     train_fraction: float = 1.0
     """Part of each class's training pictures that is used."""
+    test_fraction: float = 1.0
+    """Part of each class's test pictures that is asked about, the same for every seed."""
     batch_size: int = 64
     """Pictures a step."""
     image_size: int | None = None

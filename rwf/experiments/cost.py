@@ -55,7 +55,7 @@ def _estimate(ask: Ask, cell: Cell, catalog: Catalog, prices: dict[str, Price | 
 
 def pictures(catalog: Catalog, cell: Cell) -> tuple[int, int]:
     """About how many are learned, and how many are asked for: at T evaluations over the classes met so far."""
-    run, tests = cell.run, len(catalog.test)
+    run, tests = cell.run, round(cell.run.test_fraction * len(catalog.test))
     half = (run.tasks + 1) / 2
     return round(run.train_fraction * len(catalog.train)), round((tests + run.anytime * min(ANYTIME, tests)) * half)
 

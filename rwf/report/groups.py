@@ -12,12 +12,12 @@ from rwf.report.statistics import Mean
 
 STREAM = (
     *("tasks", "class_order", "order", "blurry_n", "blurry_m", "drift_width", "train_fraction", "imbalance"),
-    *("batch_size", "image_size", "detail", "precision", "validation"),
+    *("test_fraction", "batch_size", "image_size", "detail", "precision", "validation"),
 )
 """Options that make the stream or the arithmetic: other ones, another table."""
 USUAL = {"class_order": "natural", "order": "split", "train_fraction": 1.0, "imbalance": 1.0, "precision": "fp32"}
 USUAL |= {"blurry_n": 50, "blurry_m": 10, "drift_width": 0.05, "image_size": None, "batch_size": 64}
-USUAL |= {"detail": None, "validation": 0}
+USUAL |= {"detail": None, "validation": 0, "test_fraction": 1.0}
 OWN = ("normalize", "test_view")
 """Options of a run that belong to a method's settings."""
 

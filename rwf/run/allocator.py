@@ -1,4 +1,4 @@
-"""Memory that a step has given back stays with the process: glibc would return it, and zero its pages each time anew."""
+"""Memory that a step has freed stays with the process: glibc would return it, and get zeroed pages each time."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ def keep_freed_memory() -> bool:
         return False
     mallopt = ctypes.CDLL(None).mallopt
     wanted = ((MMAP_THRESHOLD, 32 * MIB), (TRIM_THRESHOLD, 2048 * MIB - 1), (TOP_PAD, 64 * MIB))
-    return all([mallopt(parameter, value) == 1 for parameter, value in wanted])
+    return sum(mallopt(parameter, value) for parameter, value in wanted) == len(wanted)

@@ -19,6 +19,7 @@ from rwf.data.catalog import Catalog, open_benchmark
 from rwf.data.detail import with_detail
 from rwf.data.orders import WITH_TASKS, Blur
 from rwf.data.rows import cache_folder
+from rwf.data.share import with_test_share
 from rwf.data.stream import Stream, make_stream
 from rwf.data.validation import validation_catalog
 from rwf.errors import UserError
@@ -55,6 +56,8 @@ class World:
             )
         if options.detail is not None:
             self.catalog = with_detail(self.catalog, options.detail)
+        if options.test_fraction < 1:
+            self.catalog = with_test_share(self.catalog, options.test_fraction)
         self.stream: Stream = make_stream(
             self.catalog,
             viewer=self.learner.viewer,
