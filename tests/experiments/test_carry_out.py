@@ -76,7 +76,7 @@ def here(monkeypatch):
 
     def carry(name: str, asked: Asked) -> list[Row]:
         with monkeypatch.context() as patched:
-            patched.setattr(carrying, "Processes", lambda _threads: Here())
+            patched.setattr(carrying, "Processes", lambda *_how: Here())
             return carry_out(name, asked)[0]
 
     return carry
@@ -220,7 +220,7 @@ def test_ray_ends_with_the_same_rows(asked, here, tmp_path) -> None:
 
 
 def test_the_exit_code_says_that_a_row_failed(asked, folder, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(carrying, "Processes", lambda _threads: Here())
+    monkeypatch.setattr(carrying, "Processes", lambda *_how: Here())
     line = ["experiment", "table1", "--benchmark", f"folder:{folder}", "--backbone", "random:32x4", "--seeds", "0"]
     line += ["--tasks", "2", "--threads", "1", "--methods", "linear_probe", "--out", str(tmp_path / "o")]
     assert main([*line, "--lr", "0.01"]) == 0
