@@ -2,7 +2,8 @@
 
 Paper: Wei, Li, Marculescu, "Online-LoRA: Task-free Online Continual Learning via Low Rank Adaptation", WACV 2025.
 Official repository: Christina200/Online-LoRA-official, no licence. Differs: a pair is folded exactly and the next one
-starts as LoRA does; the hard buffer holds pictures; importance is a sum over pictures; all views are new ones.
+starts as LoRA does; the hard buffer holds pictures, which together weigh as much as the stream's batch (each on its own
+as much, four outweigh it); importance is a sum over pictures; all views are new ones.
 ``official`` restores what was published: whole batches in the buffer, importance from one answer for the hardest of
 them, factors added one by one (which brings cross terms), and a pair of zeros that only Adam's momentum revives.
 """
@@ -38,7 +39,7 @@ class OnlineLoRA(GradientLearner):
     variance_threshold: float = 0.1
     """... and below this variance of the loss of stream and hard buffer."""
     hard_size: int = 4
-    """Entries of the hard buffer: pictures, or batches if official; each is one more cross-entropy in the loss."""
+    """Entries of the hard buffer: pictures, in all one more cross-entropy; if official batches, each one more."""
     official: bool = False
     """As published, with its defects."""
 
@@ -70,7 +71,8 @@ class OnlineLoRA(GradientLearner):
         self.answered = logits[: len(rows)].detach()
         losses = self.cross_entropy(logits[: len(rows)], rows, "none")
         kept = self.cross_entropy(logits[len(rows) :], hard_rows, "none")
-        plain = losses.mean() + sum(part.mean() for part in kept.split(self.hard.lengths))
+        parts = kept.split(self.hard.lengths if self.official or not len(hard) else [len(hard)])
+        plain = losses.mean() + sum(part.mean() for part in parts)
         self._step = (hard, losses.detach(), kept.detach(), float(plain.detach()))
         return plain + self.strength / 2 * self.importance.penalty(self.lora.pairs())
 

@@ -112,7 +112,8 @@ class Literal:
         for h in self.hard:
             h.visits += 1
         losses = [functional.cross_entropy(self.logits(x), torch.tensor([row])) for _, row, x in new + old]
-        plain = torch.stack(losses[: len(new)]).mean() + sum(losses[len(new) :])
+        parts = [part for part in (losses[: len(new)], losses[len(new) :]) if part]
+        plain = torch.stack([torch.stack(part).mean() for part in parts]).sum()
         penalty = sum(((self.importance[n] * self.hand[n] ** 2).sum() for n in PAIRS), torch.zeros(()).double())
         total = plain + self.strength / 2 * penalty
         self.hand.step(total)
