@@ -22,9 +22,11 @@ class Report:
     """Folder of the report."""
     against: str = field(default="rwf", kw_only=True)
     """The method that the others are compared with."""
+    into: Path | None = field(default=None, kw_only=True)
+    """A Markdown file that gets one table of all methods, between its marks."""
 
     def __call__(self) -> int:
         from rwf.report.write import write_report
 
-        print(write_report(self.folders, self.out, against=self.against))
+        print(write_report(self.folders, self.out, against=self.against, into=self.into))
         return 0

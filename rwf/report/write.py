@@ -10,6 +10,7 @@ from rwf.report import versus
 from rwf.report.figures import group_figures
 from rwf.report.gather import Gathered, gather
 from rwf.report.groups import Group, groups
+from rwf.report.headline import headline, put_into
 from rwf.report.markup import Markup, page, section, tag
 from rwf.report.paired import NOTE as PAIRED
 from rwf.report.paired import paired_sheet
@@ -22,10 +23,12 @@ from rwf.report.versus import versus_sheets
 NAME = "report"
 
 
-def write_report(folders: Sequence[Path], out: Path, *, against: str = "rwf") -> str:
-    """Writes report.html, .md, .tex and .csv; gives the sentences for a terminal."""
+def write_report(folders: Sequence[Path], out: Path, *, against: str = "rwf", into: Path | None = None) -> str:
+    """Writes report.html, .md, .tex and .csv, and one table ``into`` a file; gives the sentences for a terminal."""
     found = gather(folders)
     made = groups(found.runs)
+    if into is not None:
+        put_into(into, headline(made))
     parts = all_parts(found, made, against)
     make_folder(out)
     lead = summary(found, made)
