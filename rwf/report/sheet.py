@@ -9,6 +9,8 @@ from rwf.report.markup import Markup, tag
 
 LONG = 24
 """Letters above which a cell is broken into lines on a page."""
+WIDE = 7
+"""Columns above which a LaTeX table is set as wide as the text."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +93,13 @@ class Sheet:
         body = [" & ".join(row) + r" \\" for row in lines]
         top = [" & ".join(heads) + r" \\", *([" & ".join(units) + r" \\"] if any(units) else [])]
         caption = _tex(self.title + (f". {self.note}" if self.note else ""))
+        begin, end = (r"\resizebox{\textwidth}{!}{%", "}") if len(self.heads) > WIDE else ("%", "%")
         return "\n".join(
             [
                 r"\begin{table}[htbp]",
                 r"\centering\small",
                 rf"\caption{{{caption}}}",
+                begin,
                 rf"\begin{{tabular}}{{{columns}}}",
                 r"\toprule",
                 *top,
@@ -103,6 +107,7 @@ class Sheet:
                 *body,
                 r"\bottomrule",
                 r"\end{tabular}",
+                end,
                 r"\end{table}",
             ]
         )

@@ -159,6 +159,6 @@ def markdown(lead: str, parts: Sequence[Part]) -> str:
 
 
 def tex(lead: str, parts: Sequence[Part]) -> str:
-    """The tables, to be read with \\input; they need the package booktabs."""
-    head = f"% {lead}\n% Needs \\usepackage{{booktabs}}."
+    """The tables, to be read with \\input; they need the packages booktabs and graphicx."""
+    head = f"% {lead}\n% Needs \\usepackage{{booktabs,graphicx}}."
     return "\n\n".join([head, *(sheet.tex() for part in parts for sheet in part.sheets)]) + "\n"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rwf.cli import main
-from rwf.report.sheet import Head, Line, Sheet
+from rwf.report.sheet import WIDE, Head, Line, Sheet
 from tests.report.made import made_run, made_world, write_run
 from tests.report.test_gather import row, write_rows
 from tests.report.test_markup import check_page
@@ -107,3 +107,10 @@ def test_rows_alone_make_a_report(tmp_path: Path) -> None:
     assert "rwf (k 1)" in text
     assert "Experiment depth" in text
     assert json.loads((tmp_path / "rows.json").read_text())
+
+
+@pytest.mark.parametrize("columns", [WIDE, WIDE + 1])
+def test_wide_latex_tables_are_as_wide_as_the_text(columns: int) -> None:
+    tex = Sheet("t", [Head("h")] * columns, [Line(("1",) * columns)]).tex()
+    assert (r"\resizebox{\textwidth}" in tex) == (columns > WIDE)
+    assert tex.count("{") == tex.count("}")
