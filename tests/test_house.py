@@ -12,11 +12,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "rwf").rglob("*.py"))
+TEXT = (".py", ".md", ".toml", ".txt", ".json", ".sh", ".html", ".tex", ".csv", "")
 TEXTS = [
     path
-    for folder in ("rwf", "tests", "docs", "examples", ".ci")
+    for folder in ("rwf", "tests", "docs", "examples", "results", ".ci")
     for path in sorted((ROOT / folder).rglob("*"))
-    if path.is_file() and path.suffix in (".py", ".md", ".toml", ".txt", "") and "__pycache__" not in path.parts
+    if path.is_file() and path.suffix in TEXT and "__pycache__" not in path.parts
 ] + [path for name in ("*.toml", "*.txt", "*.md", "Makefile") for path in sorted(ROOT.glob(name))]
 HEAVY = {
     "torch",

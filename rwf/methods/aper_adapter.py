@@ -24,6 +24,8 @@ from rwf.parts.prototypes import cosine_logits
 class APERAdapter(AdaptedPrototypes):
     """Adapters are trained on the first task only; it must be told where that ends."""
 
+    lr: float = 1e-2
+    """Learning rate of the adapters, the best of five on the embedded world (docs/defaults.md)."""
     mask: MaskKind = "seen"
     """Which classes compete in the temporary head."""
 

@@ -23,6 +23,8 @@ from rwf.vit.components import PromptComponents
 class CodaPrompt(GradientLearner):
     """The running task's components and the head are trained; a second, frozen forward makes the query."""
 
+    lr: float = 1e-2
+    """Learning rate of the components, the best of five on both of our worlds (docs/defaults.md)."""
     blocks: int | None = None
     """Blocks, from the first, with prompts; 5, or what the ViT has, if not given."""
     pool: int | None = None

@@ -25,6 +25,8 @@ from rwf.vit.prompts import DualPrompts
 class DualPrompt(GradientLearner):
     """Prompts, keys and the head are trained; a second, frozen forward makes the query."""
 
+    lr: float = 1e-2
+    """Learning rate of prompts and keys, among the best of five on both of our worlds (docs/defaults.md)."""
     general_blocks: int = 2
     """Blocks, from the first, with prompts for all pictures."""
     expert_blocks: int | None = None

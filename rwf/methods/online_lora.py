@@ -28,6 +28,8 @@ from rwf.vit.lora import LoRA
 class OnlineLoRA(GradientLearner):
     """The pairs on q and v of all blocks and the head are trained."""
 
+    lr: float = 1e-4
+    """Learning rate of the pairs: higher ones cost accuracy on the embedded world (docs/defaults.md)."""
     rank: int = 4
     """Inner width of a pair."""
     strength: float = 2000.0
