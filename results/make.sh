@@ -43,34 +43,40 @@ searches() {
     done
 }
 
-# experiment WORLD NAME OPTION.. : with the settings of this folder, and the rates that the searches chose
+# experiment WORLD FOLDER NAME OPTION.. : with the settings of this folder, and the rates that the searches chose
 experiment() {
-    local world=$1 name=$2
-    shift 2
+    local world=$1 folder=$2 name=$3
+    shift 3
     rwf experiment "$name" "${data[@]}" "${stream[@]}" --anytime 0 --jobs 2 --runs "$world/runs" \
-        --out "$world/$name" --settings "$here/settings-$world.json" "$world"/tune/* "$@"
+        --out "$world/$folder" --settings "$here/settings-$world.json" "$world"/tune/* "$@"
 }
+
+light=(rwf linear_probe vpt l2p dual_prompt coda_prompt online_lora inflora aper_adapter ease)
+whole_network=(finetune joint ewc_pp)
+closed=(ncm slda ranpac)
+replay=(er er_ace agem mir pcr lode der_pp ema_der_pp ema_rar gdumb)
 
 renditions() {
     data=(--benchmark split-renditions --backbone vit_nano_patch8_64.renditions)
-    searches renditions linear_probe rwf vpt l2p dual_prompt coda_prompt online_lora inflora aper_adapter ease \
-        finetune joint ewc_pp er er_ace agem mir pcr lode der_pp ema_der_pp ema_rar gdumb
-    experiment renditions table1 --seeds 0 1 2 3 4
-    experiment renditions ladder --seeds 0 1 2
-    experiment renditions tasks --seeds 0 1 2 --methods rwf linear_probe ncm
-    experiment renditions masks --seeds 0 1
-    experiment renditions depth --seeds 0 1
+    searches renditions "${light[@]}" "${whole_network[@]}" "${replay[@]}"
+    experiment renditions table1 table1 --seeds 0 1 2 3 4 --methods "${light[@]}" "${whole_network[@]}" "${closed[@]}"
+    experiment renditions table1-replay table1 --seeds 0 1 2 --methods "${replay[@]}"
+    experiment renditions ladder ladder --seeds 0 1 2
+    experiment renditions tasks tasks --seeds 0 1 2 --methods rwf linear_probe ncm
+    experiment renditions masks masks --seeds 0 1
+    experiment renditions depth depth --seeds 0 1
 }
 
 cifar() {
     data=(--benchmark parquet:cifar100 --backbone vit_tiny_patch8_64.tinyimagenet.safetensors --train-fraction 0.4)
-    searches cifar linear_probe rwf vpt l2p dual_prompt coda_prompt finetune joint er er_ace
+    local tuned=(linear_probe rwf vpt l2p dual_prompt coda_prompt finetune joint er er_ace)
+    searches cifar "${tuned[@]}"
     data+=(--test-fraction 0.4)
-    experiment cifar table1 --seeds 0 1 2
-    experiment cifar ladder --seeds 0
-    experiment cifar tasks --seeds 0 --methods rwf linear_probe ncm
-    experiment cifar masks --seeds 0
-    experiment cifar depth --seeds 0
+    experiment cifar table1 table1 --seeds 0 1 2 --methods "${tuned[@]}" "${closed[@]}"
+    experiment cifar ladder ladder --seeds 0
+    experiment cifar tasks tasks --seeds 0 --methods rwf linear_probe ncm
+    experiment cifar masks masks --seeds 0 --methods rwf linear_probe finetune
+    experiment cifar depth depth --seeds 0
 }
 
 report() {
