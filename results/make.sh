@@ -61,10 +61,10 @@ renditions() {
     searches renditions "${light[@]}" "${whole_network[@]}" "${replay[@]}"
     experiment renditions table1 table1 --seeds 0 1 2 3 4 --methods "${light[@]}" "${whole_network[@]}" "${closed[@]}"
     experiment renditions table1-replay table1 --seeds 0 1 2 --methods "${replay[@]}"
-    experiment renditions ladder ladder --seeds 0 1 2
-    experiment renditions tasks tasks --seeds 0 1 2 --methods rwf linear_probe ncm
+    experiment renditions ladder ladder --seeds 0 1
+    experiment renditions tasks tasks --seeds 0 1 --methods rwf linear_probe ncm
     experiment renditions masks masks --seeds 0 1
-    experiment renditions depth depth --seeds 0 1
+    experiment renditions depth depth --seeds 0
 }
 
 cifar() {
@@ -72,7 +72,7 @@ cifar() {
     local tuned=(linear_probe rwf vpt l2p dual_prompt coda_prompt finetune joint er er_ace)
     searches cifar "${tuned[@]}"
     data+=(--test-fraction 0.4)
-    experiment cifar table1 table1 --seeds 0 1 2 --methods "${tuned[@]}" "${closed[@]}"
+    experiment cifar table1 table1 --seeds 0 1 --methods "${tuned[@]}" "${closed[@]}"
     experiment cifar ladder ladder --seeds 0
     experiment cifar tasks tasks --seeds 0 --methods rwf linear_probe ncm
     experiment cifar masks masks --seeds 0 --methods rwf linear_probe finetune
