@@ -168,7 +168,7 @@ def launch(folder: Path, threads: int) -> subprocess.Popen[bytes]:
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "OMP_NUM_THREADS": str(threads),
     }
-    with open(folder / LOG, "wb") as log:
+    with open(folder / LOG, "ab") as log:  # another process may be writing there: nothing of it is cut off
         return subprocess.Popen(
             [sys.executable, "-m", "rwf.run.child", str(folder)],
             stdin=subprocess.PIPE,
