@@ -74,7 +74,6 @@ cifar() {
     data+=(--test-fraction 0.4)
     experiment cifar table1 table1 --seeds 0 1 --methods "${tuned[@]}" "${closed[@]}"
     experiment cifar ladder ladder --seeds 0
-    experiment cifar tasks tasks --seeds 0 --methods rwf linear_probe ncm
     experiment cifar masks masks --seeds 0 --methods rwf linear_probe finetune
     experiment cifar depth depth --seeds 0
 }

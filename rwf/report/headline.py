@@ -15,11 +15,12 @@ BEGIN, END = "<!-- rwf report: begin -->", "<!-- rwf report: end -->"
 
 
 def headline(made: Sequence[Group]) -> Sheet:
-    """A line a method, the most accurate of the first benchmark first; accuracy and forgetting on each benchmark.
+    """A line a method, accuracy and forgetting on each benchmark; the one with most methods first, and its best.
 
     Of the groups only those in which methods alone are compared: plain runs, and the experiment table1.
     """
     compared = [group for group in made if group.plain and group.setting.experiment in ("", "table1")]
+    compared.sort(key=lambda group: -len(group.rows))
     if not compared:
         raise UserError("there is no table in which methods alone are compared: give runs, or rows of table1.")
     heads = [Head("method")]
