@@ -18,6 +18,8 @@ STREAM = (
 USUAL = {"class_order": "natural", "order": "split", "train_fraction": 1.0, "imbalance": 1.0, "precision": "fp32"}
 USUAL |= {"blurry_n": 50, "blurry_m": 10, "drift_width": 0.05, "image_size": None, "batch_size": 64}
 USUAL |= {"detail": None, "validation": 0, "test_fraction": 1.0}
+FIRST = {"": 0, "table1": 1}
+"""Where a table stands by its experiment; the others come after these."""
 OWN = ("normalize", "test_view")
 """Options of a run that belong to a method's settings."""
 
@@ -107,12 +109,12 @@ class Group:
 
 
 def groups(runs: Iterable[Measured]) -> list[Group]:
-    """All tables, those of plain runs first."""
+    """All tables: those of plain runs first, then of the experiment that compares methods, then the others."""
     sorted_out: dict[Setting, list[Measured]] = {}
     for run in runs:
         sorted_out.setdefault(Setting.of(run), []).append(run)
     made = [_group(setting, own) for setting, own in sorted_out.items()]
-    return sorted(made, key=lambda group: bool(group.setting.experiment))
+    return sorted(made, key=lambda group: FIRST.get(group.setting.experiment, len(FIRST)))
 
 
 def _group(setting: Setting, runs: Sequence[Measured]) -> Group:
