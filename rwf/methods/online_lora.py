@@ -73,8 +73,8 @@ class OnlineLoRA(GradientLearner):
         self.answered = logits[: len(rows)].detach()
         losses = self.cross_entropy(logits[: len(rows)], rows, "none")
         kept = self.cross_entropy(logits[len(rows) :], hard_rows, "none")
-        parts = kept.split(self.hard.lengths if self.official or not len(hard) else [len(hard)])
-        plain = losses.mean() + sum(part.mean() for part in parts)
+        parts = kept.split(self.hard.lengths if self.official else [len(hard)])
+        plain = losses.mean() + sum(part.mean() for part in parts if len(part))
         self._step = (hard, losses.detach(), kept.detach(), float(plain.detach()))
         return plain + self.strength / 2 * self.importance.penalty(self.lora.pairs())
 

@@ -19,7 +19,7 @@ USUAL = {"class_order": "natural", "order": "split", "train_fraction": 1.0, "imb
 USUAL |= {"blurry_n": 50, "blurry_m": 10, "drift_width": 0.05, "image_size": None, "batch_size": 64}
 USUAL |= {"detail": None, "validation": 0, "test_fraction": 1.0}
 FIRST = {"": 0, "table1": 1}
-"""Where a table stands by its experiment; the others come after these."""
+"""Where the tables that compare methods stand, by their experiment; the others come after these."""
 OWN = ("normalize", "test_view")
 """Options of a run that belong to a method's settings."""
 

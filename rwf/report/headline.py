@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rwf.errors import UserError
 from rwf.files import write_text
-from rwf.report.groups import Group, Row
-from rwf.report.results import plain, spread
+from rwf.report.groups import FIRST, Group, Row
+from rwf.report.results import highest_shown, plain, spread, told
 from rwf.report.sheet import Head, Line, Sheet
 
 BEGIN, END = "<!-- rwf report: begin -->", "<!-- rwf report: end -->"
@@ -19,7 +19,7 @@ def headline(made: Sequence[Group]) -> Sheet:
 
     Of the groups only those in which methods alone are compared: plain runs, and the experiment table1.
     """
-    compared = [group for group in made if group.plain and group.setting.experiment in ("", "table1")]
+    compared = [group for group in made if group.plain and group.setting.experiment in FIRST]
     compared.sort(key=lambda group: -len(group.rows))
     if not compared:
         raise UserError("there is no table in which methods alone are compared: give runs, or rows of table1.")
@@ -28,7 +28,7 @@ def headline(made: Sequence[Group]) -> Sheet:
         heads += [Head(group.setting.benchmark, "final accuracy, %"), Head("forgetting", "points"), Head("runs")]
     heads += [Head("told or kept", words=True), Head("trained", "% of ViT"), Head("forwards", "an image")]
     methods = dict.fromkeys(row.method for group in compared for row in group.rows)
-    highest = [max((f"{row.accuracy:.2f}" for row in group.rows), key=float) for group in compared]
+    highest = [highest_shown(group) for group in compared]
     lines = []
     for method in methods:
         rows = [group.row(method) for group in compared]
@@ -38,9 +38,8 @@ def headline(made: Sequence[Group]) -> Sheet:
                 best.add(len(cells))
             cells += _three(row)
         first = next(row for row in rows if row is not None)
-        needs = [need.replace("_", " ") for need in first.first.result.get("needs", [])]
         trained, forwards = (plain(first.mean(key), 2) for key in ("trainable_percent", "forwards_per_image"))
-        lines.append(Line((*cells, ", ".join(needs) or "nothing", trained, forwards), frozenset(best)))
+        lines.append(Line((*cells, told(first), trained, forwards), frozenset(best)))
     return Sheet("All methods", heads, lines)
 
 

@@ -38,13 +38,23 @@ NOTE = (
 
 def results_sheet(group: Group, against: str) -> Sheet:
     """All rows of a group."""
-    highest = max((f"{row.accuracy:.2f}" for row in group.rows), key=float, default="")
+    highest = highest_shown(group)
     lines = []
     own = group.row(against) if group.plain else None
     for row in group.rows:
         best = frozenset({2} if f"{row.accuracy:.2f}" == highest and len(group.rows) > 1 else ())
         lines.append(Line(_cells(row), best, row is own))
     return Sheet(title(group), HEADS, lines)
+
+
+def highest_shown(group: Group) -> str:
+    """The highest accuracy as a table shows it: rows that show the same are equally good."""
+    return max((f"{row.accuracy:.2f}" for row in group.rows), key=float, default="")
+
+
+def told(row: Row) -> str:
+    """What a row's method was told, or keeps."""
+    return ", ".join(need.replace("_", " ") for need in row.first.result.get("needs", [])) or "nothing"
 
 
 def measured_sheet(group: Group) -> Sheet | None:
@@ -65,7 +75,6 @@ def _number(value: Any) -> float:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    needs = [need.replace("_", " ") for need in row.first.result.get("needs", [])]
     return (
         row.name,
         str(len(row.runs)),
@@ -73,7 +82,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         spread(row.mean("forgetting"), 1),
         plain(row.mean("anytime_accuracy"), 1),
         plain(row.mean("online_accuracy"), 1),
-        ", ".join(needs) or "nothing",
+        told(row),
         str(row.first.result.get("mask", "-")),
         plain(row.mean("trainable_percent"), 2),
         plain(row.mean("memory_bytes"), 2, 1e-6),
